@@ -67,6 +67,7 @@ impl Catalogue {
     pub async fn refresh(&self) -> Result<bool> {
         let query = InstanceTypeQuery {
             types: Vec::new(),
+            // Older generations and bare metal are left to the pools (spec aws-provider 3.1).
             filters: vec![
                 Filter::new("supported-virtualization-type", ["hvm"]),
                 Filter::new("processor-info.supported-architecture", ["x86_64", "arm64"]),
@@ -76,6 +77,8 @@ impl Catalogue {
             self.ec2.describe_instance_types(&query),
             self.ec2.describe_instance_type_offerings(&[])
         )?;
+        // Taken for an answer, an empty list would mean that no type is sold any more, and all nodes would
+        // drift.
         if types.items.is_empty() {
             return Err(Error::invalid("DescribeInstanceTypes", "all types", "the answer has no types"));
         }

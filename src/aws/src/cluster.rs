@@ -39,6 +39,7 @@ impl Cluster {
 
     /// Takes over a version, as the API server or EKS reports it; `1.34+` is `1.34`. Returns whether it changed.
     pub fn set_version(&self, version: &str) -> bool {
+        // EKS reports its minor versions with a plus; images are published under the number alone.
         let version = version.trim_end_matches('+').to_owned();
         let mut facts = self.facts.write();
         let changed = facts.version.as_ref() != Some(&version);

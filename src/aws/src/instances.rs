@@ -84,12 +84,14 @@ impl Instances {
                 Filter::tag_key(label::NODE_POOL),
                 Filter::tag_key(label::aws::EC2_NODE_CLASS),
                 Filter::tag(tags::CLUSTER_NAME, &self.cluster),
+                // EC2 describes an instance for about an hour after it was terminated.
                 Filter::new("instance-state-name", InstanceState::ALIVE.map(InstanceState::as_str)),
             ],
         };
         let instances = self.ec2.describe_instances(&query).await?;
         self.zones.learn(instances.iter().map(|one| (one.zone_id.as_ref(), &one.zone)));
         let mut known = self.known.lock();
+        // Replaced and not merged: what the list lacks has ended, and must not be answered from memory.
         known.described = instances.iter().map(|one| (one.id.clone(), one.clone())).collect();
         Ok(instances)
     }
@@ -151,6 +153,8 @@ impl Instances {
     /// # Errors
     /// `NotFound` when the instance is gone, and what EC2 answers for one that does not run.
     pub async fn reboot(&self, id: &InstanceId) -> Result<()> {
+        // RebootInstances succeeds for a terminated instance and does nothing (its page of the EC2 API
+        // reference), so a machine that is gone has to be found first.
         if self.get(id, Read::Consistent).await?.is_none() {
             let code = "InvalidInstanceID.NotFound";
             return Err(Error::answered("RebootInstances", id.as_str(), code, "it is gone"));

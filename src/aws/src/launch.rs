@@ -142,6 +142,7 @@ impl Launcher {
         self.learn_service_cidr(request, class).await?;
         let prepared = self.prepare(request, class, types).await?;
         let fleet = fleet_request(request, class, &prepared)?;
+        // Before the request: a launch at the same time must see that these addresses may be gone.
         let charges = self.charge(&prepared);
         let unsettled = asking();
         let mut answer = self.create_fleet(&fleet, &prepared).await;
@@ -277,6 +278,7 @@ fn fleet_request(
         capacity_type: prepared.purchase.capacity_type,
         prioritized: overlaid,
         tags,
+        // Not for a claim whose `minValues` were relaxed (spec aws-provider 5.7).
         context: class.spec.context.clone().filter(|_| !relaxed),
         token: Some(request.token().to_string()),
     };

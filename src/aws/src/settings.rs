@@ -79,6 +79,7 @@ impl Settings {
             isolated_vpc: false,
             price_file: None,
             eks_control_plane: false,
+            // 7.5 %, the default of the reference (spec aws-provider 2.1).
             vm_memory_overhead_ppm: 75_000,
             reserved_enis: 0,
             disable_dry_run: false,

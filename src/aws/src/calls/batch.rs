@@ -127,6 +127,7 @@ where
         *batch.questions.entry(question.clone()).or_default() += 1;
         batch.latest = now;
         let answers = batch.answers.clone();
+        // Full: the next question opens another batch, although this one may not have been asked yet.
         if batch.questions.len() >= self.shared.kind.most {
             batch.full.notify_one();
             queue.open = None;
@@ -156,11 +157,14 @@ where
     async fn answer(self: Arc<Self>, number: u64, full: Arc<Notify>) -> Arc<Answers<Q, A>> {
         while let Some(until) = self.due(number) {
             tokio::select! {
+                // The order in which branches are tried is written down, so that a simulation repeats itself
+                // (docs/simulation.md).
                 biased;
                 () = sleep_until(until) => {}
                 () = full.notified() => {}
             }
         }
+        // All callers have given up meanwhile, so none is left to read an answer.
         let Some((questions, waited)) = self.close(number) else { return Arc::default() };
         self.observer.batched(self.kind.name, questions.len(), waited);
         Arc::new((self.call)(questions).await)
@@ -196,8 +200,6 @@ where
         Some((questions.into_keys().collect(), first.elapsed()))
     }
 }
-
-impl<Q: Ord, A> Batching<Q, A> {}
 
 /// A question's place in a batch, given up when its caller goes away.
 struct Place<Q: Ord, A> {

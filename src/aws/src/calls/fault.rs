@@ -4,7 +4,8 @@ use crate::calls::refusal::LaunchFailure;
 use karpenter_aws_api as client;
 use karpenter_cloud::{Error, Kind};
 
-/// An error of a single call; quota and capacity are both "no capacity" to a caller that needs a machine.
+/// An error of a single call, in the kinds of the port: a quota that is used up counts as invalid, and what the port has no
+/// kind for as transient.
 pub(crate) fn cloud_error(operation: &'static str, subject: &str, error: &client::Error) -> Error {
     let kind = match error.kind {
         client::Kind::NotFound => Kind::NotFound,
@@ -32,6 +33,8 @@ pub(crate) fn launch_error(operation: &'static str, subject: &str, error: &clien
     if failure != LaunchFailure::LaunchFailed {
         converted.kind = kind_of(failure);
     } else if matches!(converted.kind, Kind::NotFound | Kind::NoCapacity) {
+        // The whole call was refused, which is about no offering. As a lack of capacity it would end the
+        // claim, which only the failures of its offerings may do (spec aws-provider 5.9).
         converted.kind = Kind::Transient;
     }
     match failure.hint() {

@@ -65,6 +65,8 @@ impl LaunchFailure {
         if has("InvalidParameter") && has("belong to different networks") {
             return Self::SecurityGroupSubnetVpcMismatch;
         }
+        // The text may be that of several failures, joined: the order of the rules decides, not that of the
+        // failures.
         BY_TEXT.iter().find(|(part, _)| has(part)).map_or(Self::LaunchFailed, |(_, failure)| *failure)
     }
 

@@ -40,10 +40,12 @@ pub fn pods(
     let count = match asked {
         Some(pods) => pods,
         None if family.eni_limited() => interfaces.pods(reserved_interfaces),
+        // The default of the kubelet.
         None => UNLIMITED,
     };
     let per_core =
         kubelet.and_then(|kubelet| kubelet.pods_per_core).and_then(|pods| u32::try_from(pods).ok());
+    // Zero means no limit for the kubelet; Bottlerocket has no such setting.
     match per_core.filter(|pods| *pods > 0 && family.honours_pods_per_core()) {
         Some(pods) => count.min(pods.saturating_mul(vcpus)),
         None => count,

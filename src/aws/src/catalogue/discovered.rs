@@ -12,6 +12,7 @@ use karpenter_model::{Clock, Quantity};
 
 use crate::calls::cache::TtlCache;
 
+/// Time for which an observation counts, 60 days as in the reference (spec aws-provider 2.3).
 const KEEP: Duration = Duration::from_hours(1440);
 
 /// The observations.

@@ -173,6 +173,8 @@ impl InstanceTypes {
         let away = sources.zonal_shifts.away();
         let present = Present { unavailable: unavailable.revision(), left: left.revision(), away };
         let name = class.metadata.name.clone().unwrap_or_default();
+        // Held to the end: classes of the same content wait for the first join and share it instead of making
+        // their own.
         let mut joined = self.joined.lock();
         let alike = |known: &&Joined| {
             known.revisions == revisions && known.placement == placement && same(&known.class, class)
@@ -186,6 +188,8 @@ impl InstanceTypes {
             return Ok(Both { base: Arc::clone(&known.base), current: Arc::clone(&known.current) });
         }
         let (unavailable, left) = (unavailable.view(), left.left());
+        // The views may be newer than the revisions above; the list is remembered under those it is made
+        // from.
         let present = Present { unavailable: unavailable.revision, left: left.revision, ..present };
         let view = ClassView::new(class).placed(placement.clone()).reserving(self.settings.reserved_capacity);
         let view = view.evaluating(self.settings.gates.node_class_cel);

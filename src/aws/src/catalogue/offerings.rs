@@ -184,6 +184,7 @@ pub(crate) fn as_of_now(
     now: Now<'_>,
 ) -> Arc<InstanceType> {
     let changed = |offering: &Offering| present(instance_type, offering, view, now);
+    // Most types are as listed; they are shared instead of copied for each class.
     if instance_type.offerings.iter().all(|offering| changed(offering).is_none()) {
         return Arc::clone(instance_type);
     }

@@ -95,6 +95,8 @@ fn of_kubelet(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
 }
 
 fn rendered(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
+    // The smallest user data of the class: without cluster, labels and taints, which a manifest does not
+    // have.
     let block = spec.kubelet.clone().unwrap_or_default();
     let bootstrap = Bootstrap {
         kubelet: block.settings(),
@@ -218,7 +220,7 @@ fn metadata(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
 
 fn tagged(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
     let refused = if spec.role.is_some() { tags::of_profile(spec) } else { tags::of_class(spec) }.err()?;
-    // Its schema says so.
+    // The schema of the class refuses it already.
     if matches!(refused, tags::Refused::Reserved(_)) {
         return None;
     }

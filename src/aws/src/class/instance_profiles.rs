@@ -19,7 +19,9 @@ use karpenter_model::names::label;
 use crate::calls::cache::TtlCache;
 use crate::tags;
 
+/// Time for which an answer of IAM about a profile is reused (spec aws-provider 2.3).
 const REFRESH: Duration = Duration::from_mins(15);
+/// Time for which IAM is not asked again for a role that it does not have.
 const ROLE_MISSING: Duration = Duration::from_mins(1);
 /// Time for which a new or replaced profile is safe from clean-up: claims may still be about to use it.
 const PROTECTED: Duration = Duration::from_hours(1);
@@ -76,6 +78,7 @@ impl InstanceProfiles {
             if known.is_some_and(|known| known.role == role && is_ours(&known)) {
                 return Ok(Some(current));
             }
+            // Claims launched a moment ago may still start from the profile that is replaced.
             self.protected.put(current, ());
         }
         let name = self.name(class, role);
@@ -111,6 +114,7 @@ impl InstanceProfiles {
         };
         match self.iam.create_instance_profile(&spec).await {
             Ok(_) => tracing::info!(profile = %name, role, "created instance profile"),
+            // Made by an earlier attempt, which may have ended before it attached the role.
             Err(error) if error.kind == Kind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -119,6 +123,7 @@ impl InstanceProfiles {
             // Another client, perhaps we before a crash, has attached the role already.
             Err(error) if error.kind == Kind::LimitExceeded || error.kind == Kind::AlreadyExists => {}
             Err(error) => {
+                // IAM answers `NoSuchEntity` for a missing profile as well; only the text names the kind.
                 if error.is_not_found() && error.message.to_lowercase().contains("role") {
                     self.missing_roles.put(role.to_owned(), error.clone());
                 }
@@ -175,11 +180,13 @@ impl InstanceProfiles {
             .map(|p| p.name)
             .collect();
         let legacy = self.legacy_name(class);
+        // A name that IAM does not take was never given to a profile, and asking for it is an error.
         if is_name(&legacy, NAME_MAX) {
             names.push(legacy);
         }
         let mut outcome = Ok(());
         for name in names {
+            // Not `?`: the other profiles are deleted all the same.
             outcome = outcome.and(self.delete(&name).await);
         }
         outcome
@@ -189,6 +196,7 @@ impl InstanceProfiles {
         let found: Option<InstanceProfile> = optional(self.iam.get_instance_profile(name).await)?;
         if let Some(profile) = found {
             if let Some(role) = &profile.role {
+                // IAM refuses to delete a profile that has a role (`DeleteConflict`).
                 optional(self.iam.remove_role_from_instance_profile(name, role).await)?;
             }
             optional(self.iam.delete_instance_profile(name).await)?;

@@ -102,6 +102,8 @@ impl Images {
         }
         let mut queries: Vec<_> = terms.iter().filter_map(query).collect();
         if !ids.is_empty() {
+            // A filter leaves out an image that is gone; the parameter `ImageIds` would fail the whole call
+            // for it.
             queries.push((vec![Filter::new("image-id", ids)], Vec::new()));
         }
         let mut images: BTreeMap<_, Image> = BTreeMap::new();

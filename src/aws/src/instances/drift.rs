@@ -61,6 +61,8 @@ pub fn of_claim(
     let image = image.ok_or(Open("the claim does not say which image it runs"))?;
     match image_for(amis, &of_type.requirements, registry) {
         Some(wanted) => Ok((image.as_str() != wanted.id).then_some(AMI)),
+        // The type has no image any more. That is the user's decision only if no term can mean the present
+        // one.
         None if is_deselected(image.as_str(), class) => Ok(Some(AMI)),
         None => Err(Open("no image of the node class is for its instance type")),
     }

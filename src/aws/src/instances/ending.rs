@@ -41,6 +41,7 @@ impl Ending {
     /// Its termination has begun.
     fn began(&mut self, id: &InstanceId, instance: Option<Instance>, now: Timestamp) {
         self.machines.retain(|_, machine| later(machine.since, ENDING) > now);
+        // It was described before it was terminated, and must not read as running until the next look.
         let instance = instance.map(|described| Instance { state: InstanceState::ShuttingDown, ..described });
         self.machines.entry(id.clone()).or_insert(Machine { since: now, instance, gone: false });
     }
@@ -51,6 +52,8 @@ impl Ending {
         if self.looked_at.is_some_and(|at| later(at, LOOK) > now) {
             return Vec::new();
         }
+        // Before the calls are made: those that ask meanwhile wait for the answers of this look instead of
+        // looking themselves.
         self.looked_at = Some(now);
         let there = self.machines.iter().filter(|(_, machine)| !machine.gone);
         there.map(|(id, _)| id.clone()).collect()
@@ -115,6 +118,8 @@ impl Instances {
                 let message = "the instance is not shutting down";
                 self.refused(id, Error::transient("TerminateInstances", id.as_str(), message))
             }
+            // EC2 does not show a machine at once after its launch, so "not found" is believed only after
+            // that time.
             Err(error) if error.is_not_found() => self.absent(id).map(|()| self.gone(id)),
             // EC2 asks IAM first, and what no longer exists has no tags that a policy could allow it by.
             Err(error) if matches!(error.kind, Kind::Denied | Kind::Invalid | Kind::Conflict) => {

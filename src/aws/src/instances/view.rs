@@ -232,6 +232,7 @@ pub(crate) fn annotations_of(class: &EC2NodeClass, ca_bundle: &str) -> BTreeMap<
 fn resources(all: Option<Resources>, efa: bool) -> Resources {
     all.unwrap_or_default()
         .iter()
+        // A type lists all adapters it can have; an instance has them only if its launch attached them.
         .filter(|(name, quantity)| !quantity.is_zero() && (efa || name.as_str() != EFA))
         .map(|(name, quantity)| (name.clone(), *quantity))
         .collect()

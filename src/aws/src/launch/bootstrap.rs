@@ -63,6 +63,7 @@ pub fn user_data(inputs: Inputs<'_>) -> Result<String, Error> {
     }
     let mut taints = inputs.taints.to_vec();
     taint::merge(&mut taints, inputs.startup_taints);
+    // Last and not twice: a pool may name it itself.
     taint::merge(&mut taints, &[Taint::unregistered()]);
     let mut labels: std::collections::BTreeMap<String, String> =
         inputs.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();

@@ -134,6 +134,8 @@ impl Launcher {
             Err(error) => return unrendered(error),
         };
         let tags = tags::of_launch(&class.spec, view.name(), &self.settings.cluster_name, "")
+            // Without a pool its tag has an empty value, which policies for the reference allow (spec
+            // aws-provider 12.2).
             .map_err(|error| Inconclusive::Incomplete(error.to_string()))?;
         let spec = self.trial_template(view, status, trial, pools, &tags, user_data)?;
         let template = match self.templates.ensure(&spec).await {
@@ -274,6 +276,7 @@ impl Launcher {
                 usable.iter().copied().filter(|one| FALLBACK.contains(&one.name.as_str())).collect();
             if known.is_empty() { usable.clone() } else { known }
         };
+        // Windows is tried with the small types, as in the reference (spec aws-provider 12.2).
         let candidates = if wanted.is_empty() || view.family.windows() { fallback() } else { wanted };
         let with_image = candidates
             .into_iter()
@@ -308,6 +311,8 @@ impl Launcher {
         let profile = status.instance_profile.as_deref();
         let profile =
             profile.ok_or_else(|| Inconclusive::Incomplete("no instance profile is resolved".to_owned()))?;
+        // As in the reference (spec aws-provider 12.2), although launches prefer shared hardware where a pool
+        // allows both.
         let dedicated = pools.iter().any(|pool| filter::names_dedicated(&pool.template.requirements));
         self.observer.user_data(view.name(), user_data.len());
         if userdata::is_nearly_full(user_data.len()) {

@@ -61,12 +61,14 @@ pub enum Empty {
 /// [`Empty`] when nothing is left; to the caller that is lack of capacity.
 pub fn narrow(types: &[Arc<InstanceType>], wanted: Wanted<'_>) -> Result<Vec<Candidate>, Empty> {
     let candidates: Vec<Candidate> = types.iter().filter_map(|one| available(one, wanted)).collect();
+    // The order is that of the reference (spec aws-provider 5.2), and each rule sees what those before it
+    // left: reserved capacity is chosen first, because it is paid for.
     let mut candidates = reserved::narrow(candidates);
     let min_values = wanted.requirements.has_min_values();
     // With `minValues` each type may bring a value that the claim counts on.
     if !min_values {
         candidates = without_exotic(candidates);
-        candidates = without_dear_spot(candidates, wanted.requirements);
+        candidates = without_expensive_spot(candidates, wanted.requirements);
     }
     if candidates.is_empty() {
         return Err(Empty::NoneCompatible);
@@ -76,6 +78,7 @@ pub fn narrow(types: &[Arc<InstanceType>], wanted: Wanted<'_>) -> Result<Vec<Can
             .cmp(&cheapest(&b.offerings))
             .then_with(|| a.instance_type.name.cmp(&b.instance_type.name))
     });
+    // After sorting, and before `minValues` is looked at: only types that are named to EC2 can bring a value.
     candidates.truncate(TYPES_MAX);
     if min_values && !wanted.min_values_relaxed && !enough_values(&candidates, wanted.requirements) {
         return Err(Empty::MinValues);
@@ -126,6 +129,7 @@ fn available(instance_type: &Arc<InstanceType>, wanted: Wanted<'_>) -> Option<Ca
     wanted.requirements.compatible(&instance_type.requirements, undefined).ok()?;
     let offerings: Vec<Offering> = instance_type
         .compatible_offerings(wanted.requirements, wanted.registry)
+        // By offering: an overlay may give one of them more or less than its type has.
         .filter(|offering| wanted.requests.fits(&instance_type.allocatable_through(offering)))
         .cloned()
         .collect();
@@ -148,7 +152,7 @@ fn exotic(instance_type: &InstanceType) -> bool {
 
 /// Drops spot offerings more expensive than the cheapest on-demand one whose price rests on the same, when
 /// the claim takes either.
-fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) -> Vec<Candidate> {
+fn without_expensive_spot(candidates: Vec<Candidate>, requirements: &Requirements) -> Vec<Candidate> {
     let allowed = |capacity_type: CapacityType| {
         requirements.get(label::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(capacity_type.as_str()))
     };
@@ -163,13 +167,13 @@ fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) ->
     };
     // Next to an estimate, a price from a source proves nothing.
     let (told, estimated) = (on_demand(false), on_demand(true));
-    let dear = |one: &Offering| {
+    let expensive = |one: &Offering| {
         one.capacity_type == CapacityType::Spot && one.price > if one.estimated { estimated } else { told }
     };
     candidates
         .into_iter()
         .filter_map(|mut candidate| {
-            candidate.offerings.retain(|one| !dear(one));
+            candidate.offerings.retain(|one| !expensive(one));
             (!candidate.offerings.is_empty()).then_some(candidate)
         })
         .collect()

@@ -110,6 +110,7 @@ fn overrides(
     for candidate in &group.candidates {
         for offering in candidate.offerings.iter().filter(|one| one.capacity_type == capacity_type) {
             let Some(subnet) = subnets.get(offering.zone.as_str()) else { continue };
+            // A placement group has an offering per partition; for EC2 they are one override.
             if !seen.insert((candidate.instance_type.name.clone(), offering.zone.clone())) {
                 continue;
             }
@@ -118,6 +119,7 @@ fn overrides(
                 subnet: subnet.id.clone(),
                 zone: Some(offering.zone.as_str().into()),
                 image: Some(group.image.as_str().into()),
+                // Always sent; EC2 reads it under the prioritized strategies only (spec aws-provider 5.7).
                 priority_nanos: Some(offering.price.nanos()),
             });
         }

@@ -29,6 +29,7 @@ impl Launcher {
         let placed = prepared.purchase.placed.as_ref();
         let attempt = outcome::Attempt { request: fleet, capacity_type, placed };
         if capacity_type == CapacityType::Spot {
+            // EC2 has answered, if only with what it lacks.
             self.spot_failure.is_over();
         }
         let errors = outcome::conclusive(&result.errors);
@@ -163,6 +164,7 @@ impl Launcher {
             dedicated: prepared.purchase.dedicated,
             reserved: templated.reserved.clone(),
             placed: prepared.purchase.placed.clone(),
+            // Set by the caller, which has the request of the claim.
             efa: false,
             tags: prepared.tags.clone(),
         })

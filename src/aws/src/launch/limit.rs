@@ -65,12 +65,14 @@ impl Limit {
             size.well = 0;
             if size.shrunk_at.is_none_or(|at| began >= at) {
                 size.shrunk_at = Some(Instant::now());
+                // Half of one is none, so a single call is always allowed.
                 let fewer = size.allowed / 2;
                 size.allowed -= fewer;
                 size.surplus += fewer - self.permits.forget_permits(fewer);
                 tracing::debug!(at_once = size.allowed, "EC2 throttles fleets, fewer are asked for at once");
             }
         } else if failure.is_none() && size.allowed < MOST {
+            // Successes alone count: any failure but throttling is no evidence about the rate.
             size.well += 1;
             if size.well >= size.allowed {
                 size.well = 0;

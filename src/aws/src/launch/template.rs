@@ -88,6 +88,7 @@ fn name(data: &LaunchTemplateData, user_data: &str, tags: &Tags) -> String {
     let mut hasher = Sha256::new();
     // User data is a secret and not part of the JSON, so it is hashed by itself.
     for part in [&plain(json!(data)).to_string(), user_data, &json!(tags).to_string()] {
+        // The length first, so that the same bytes divided otherwise have another hash.
         hasher.update(part.len().to_le_bytes());
         hasher.update(part.as_bytes());
     }
@@ -111,6 +112,8 @@ fn plain(value: Value) -> Value {
 
 fn data(inputs: Inputs<'_>) -> LaunchTemplateData {
     let spec = inputs.spec;
+    // Instance, volume and fleet are tagged by the request for the fleet, these kinds by the template alone
+    // (spec aws-provider 5.5).
     let mut kinds = vec![TaggedKind::NetworkInterface];
     if inputs.capacity_type == CapacityType::Spot {
         kinds.push(TaggedKind::SpotInstancesRequest);

@@ -115,6 +115,7 @@ impl Templates {
             filters: vec![Filter::tag(CLUSTER_NAME, &self.cluster)],
         };
         let templates = self.ec2.describe_launch_templates(&query).await?;
+        // Other tools may tag theirs with the cluster; these must not be deleted.
         let ours: Vec<_> = templates.into_iter().filter(|one| one.name.starts_with(NAME_PREFIX)).collect();
         let (count, until) = (ours.len(), later(self.clock.now(), KEEP));
         for template in ours {

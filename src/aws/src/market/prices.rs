@@ -171,7 +171,8 @@ impl Prices {
         let like = table::of(table::like(&self.clients.region));
         let elsewhere = like.map(|table| table.prices).unwrap_or_default();
         let mut known = PerType::new();
-        // The source that counts first is written last.
+        // The source that counts first is written last. AWS's list is not among them: nothing is estimated once there
+        // is one.
         for source in [&state.book.built_in, &state.book.file].into_iter().flatten() {
             known.extend(source.prices.iter().map(|(name, price)| (name.clone(), *price)));
         }

@@ -145,6 +145,7 @@ impl Reservations {
             other => other?,
         };
         for reservation in &answer {
+            // Not for an answer that is reused: launches have been subtracted since.
             self.availability.counted(reservation.id.as_str(), reservation.available, reservation.total);
         }
         self.answers.put(query, answer.clone());

@@ -102,6 +102,7 @@ impl PlacementGroups {
         }
         let found = self.ec2.describe_placement_groups(&selector.query()).await?;
         let Some(group) = found.into_iter().next().map(Group::from) else {
+            // An answer, unlike an error: there is no such group now, so the memory of a day does not apply.
             self.known.remove(&selector);
             return Ok(None);
         };

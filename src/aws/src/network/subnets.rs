@@ -74,6 +74,7 @@ impl Subnets {
         }
         let mut subnets: Vec<Subnet> = found.into_values().collect();
         subnets.sort_by(|a, b| b.free_addresses.cmp(&a.free_addresses).then_with(|| a.id.cmp(&b.id)));
+        // For a fresh answer only: an older count would undo the charges of launches since.
         for subnet in &subnets {
             self.described(&subnet.id, subnet.free_addresses);
         }

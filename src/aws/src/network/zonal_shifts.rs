@@ -64,6 +64,8 @@ impl ZonalShifts {
         match answer {
             Ok(shifts) => inner.shifts = Some(shifts),
             Err(error) => {
+                // A cluster that is not registered has no shifts, which is an answer; the caller still learns
+                // about it.
                 if error.kind == Kind::NotFound {
                     inner.shifts = Some(Vec::new());
                 }
@@ -85,6 +87,7 @@ impl Inner {
         let mut zones = BTreeMap::new();
         for shift in self.shifts.iter().flatten().filter(|shift| shift.is_active(now)) {
             let until = zones.entry(shift.away_from.clone()).or_insert(shift.expires);
+            // One shift without an end leaves the zone without one.
             *until = until.zip(shift.expires).map(|(one, other)| one.max(other));
         }
         zones

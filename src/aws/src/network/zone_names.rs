@@ -15,6 +15,7 @@ pub struct ZoneNames(RwLock<BTreeMap<ZoneId, Zone>>);
 impl ZoneNames {
     /// Records the names in descriptions; those without an id are skipped.
     pub fn learn<'a>(&self, described: impl IntoIterator<Item = (Option<&'a ZoneId>, &'a Zone)>) {
+        // Descriptions rarely bring a new name, so the lock for writing is rarely taken.
         let new: Vec<(&ZoneId, &Zone)> = {
             let known = self.0.read();
             let with_id = described.into_iter().filter_map(|(id, zone)| Some((id?, zone)));

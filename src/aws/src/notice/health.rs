@@ -38,6 +38,7 @@ pub fn notices(health: &InstanceHealth, now: Timestamp) -> Vec<NoticeKind> {
     if failing(&health.system) {
         notices.push(NoticeKind::SystemStatus);
     }
+    // An event has no duration to wait for: EC2 has set its time (spec aws-provider 14.2).
     if health.events.iter().any(is_ahead) {
         notices.push(NoticeKind::EventStatus);
     }

@@ -48,6 +48,7 @@ impl AwsProvider {
     ) -> Result<instance_types::List> {
         let name = class.metadata.name.as_deref().unwrap_or_default();
         self.types.list(class).map_err(|error| match error {
+            // A fault of the class, so its claims end. The others are answers of EC2 that are still to come.
             instance_types::Error::NoSubnets => not_ready(operation, name, &error.to_string()),
             instance_types::Error::NoCatalogue | instance_types::Error::NoPlacementGroup => {
                 Error::new(Kind::Transient, operation, name, error.to_string())

@@ -56,6 +56,8 @@ impl AwsProvider {
         instance: &InstanceId,
     ) -> Result<Option<DriftReason>> {
         let Some(described) = self.described(claim, instance, Read::Cached).await? else { return Ok(None) };
+        // What network and reservation lack is an error before either of them is a reason (spec aws-provider
+        // 13).
         let network = drift::of_network(&described, class).map_err(|drift::Open(text)| open(claim, text))?;
         let outside = |described: &Ec2Instance| {
             let outside = drift::outside_reservations(described, class, self.settings.reserved_capacity);

@@ -57,6 +57,7 @@ impl AwsProvider {
         let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
+        // EC2's answer does not list interfaces, so they follow from what was asked for.
         launched.efa = wants_adapters(request) || class.spec.network_interfaces.is_some();
         let machine = view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now());
         self.ledger.launched(request, &machine);
@@ -83,6 +84,7 @@ impl AwsProvider {
             return Ok(None);
         }
         let claim = request.claim.as_str();
+        // A machine that stops or ends would be adopted only to be replaced at once.
         let living = [InstanceState::Pending, InstanceState::Running];
         let found = self.instances.of_claim(claim, &living).await;
         found.map_err(|error| cloud_error("find instance of claim", claim, &error))

@@ -44,6 +44,7 @@ impl Provider for AwsProvider {
         let ended = self.instances.terminate(&instance).await;
         let ended = ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
         self.ledger.ended(id);
+        // Taken, because Node and claim both ask: the reservation gets one instance back, not two.
         if ended == Termination::AlreadyGone
             && let Some(gone) = self.instances.take_ended(&instance)
             && let Some(reservation) = view::reservation_of(&gone, self.settings.reserved_capacity)
@@ -80,6 +81,8 @@ impl Provider for AwsProvider {
         let found = self.instances.of_claim(claim.as_str(), &InstanceState::ALIVE).await;
         let found = found.map_err(|error| cloud_error(OPERATION, claim.as_str(), &error))?;
         let found = found.map(|instance| provider_id(instance.zone.as_str(), instance.id.as_str()));
+        // EC2 may not show the machine yet, and without its id the claim would go and leave the machine
+        // behind.
         let found = found.or_else(|| self.ledger.machine_of(claim));
         if found.is_none() && self.ledger.may_be_launched(claim) {
             let text = "the answer of its launch was lost, and EC2 may show the machine up to a minute later; asking again";

@@ -35,6 +35,7 @@ fn script(bootstrap: &Bootstrap) -> String {
     }
     let mut lines = vec![call];
     let dns = bootstrap.kubelet.cluster_dns.as_ref().and_then(|servers| servers.first());
+    // The script does not find out the family of the cluster by itself; the address of the DNS shows it.
     if dns.is_some_and(|ip| ip.parse::<Ipv4Addr>().is_err()) {
         lines.push("--ip-family ipv6".to_owned());
     }
@@ -42,6 +43,7 @@ fn script(bootstrap: &Bootstrap) -> String {
         lines.push(format!("--dns-cluster-ip '{ip}'"));
     }
     if bootstrap.kubelet.max_pods.is_some() {
+        // Otherwise the script passes a number of its own for the type to the kubelet.
         lines.push("--use-max-pods false".to_owned());
     }
     let args = kubelet::extra_args(bootstrap);

@@ -165,6 +165,7 @@ fn is_blank(line: &str) -> bool {
 
 fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {
     if let Some(ca) = &bootstrap.ca_bundle {
+        // Checked here, because a node would find out at boot only (spec aws-provider 6.8).
         STANDARD.decode(ca).map_err(|error| Error::CaBundle(error.to_string()))?;
     }
     let mut cluster = Map::new();
@@ -182,6 +183,7 @@ fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {
     if let Some(labels) = kubelet::node_labels(&bootstrap.labels) {
         kubelet.insert("flags".to_owned(), json!([format!("--node-labels=\"{labels}\"")]));
     }
+    // Empty fields are written, too, so that the document is that of the reference (spec aws-provider 6.8).
     let document = json!({
         "apiVersion": "node.eks.aws/v1alpha1",
         "kind": "NodeConfig",
@@ -218,6 +220,7 @@ fn kubelet_config(bootstrap: &Bootstrap) -> Result<Value, Error> {
     let encoded = serde_json::to_value(&bootstrap.kubelet)
         .map_err(|error| Error::Encode { format: "YAML", reason: error.to_string() })?;
     let mut config = bootstrap.block.fields().clone();
+    // The text of an expression is not what a kubelet reads; its result comes with the settings below.
     config.retain(|field, value| !value.is_null() && !MAY_BE_EXPRESSIONS.contains(&field.as_str()));
     if let Value::Object(fields) = encoded {
         config.extend(fields);

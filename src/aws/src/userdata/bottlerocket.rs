@@ -55,6 +55,8 @@ fn overlay(kubernetes: &mut Table, bootstrap: &Bootstrap) -> Result<(), Error> {
     for (key, value) in &bootstrap.labels {
         set(labels, key, value.clone());
     }
+    // Replaced as a whole, unlike the labels: a taint of the user is one that no pod is planned for (spec
+    // aws-provider 6.9).
     kubernetes.insert("node-taints".to_owned(), Value::Table(taints(bootstrap)));
     if let Some(pods) = kubelet.max_pods {
         set(kubernetes, "max-pods", i64::from(pods));
@@ -120,6 +122,7 @@ fn mount_instance_storage(settings: &mut Table, binds_directories: bool) -> Resu
     }
     let mut command = Table::new();
     set(&mut command, "mode", "always");
+    // A boot whose commands fail fails: the node must not join without the storage that it is planned with.
     set(&mut command, "essential", true);
     let commands = vec![words(&["apiclient", "ephemeral-storage", "init"]), words(&bind)];
     command.insert("commands".to_owned(), Value::Array(commands));

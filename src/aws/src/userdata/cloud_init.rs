@@ -53,6 +53,7 @@ pub(super) fn parts(
     custom: Option<&str>,
     of_family: impl Fn(&str) -> Result<Option<&'static str>, Error>,
 ) -> Result<Vec<Part>, Error> {
+    // A byte order mark, which editors on Windows write, would hide the first line.
     let text = custom.unwrap_or_default().trim_start_matches('\u{feff}');
     if text.is_empty() {
         return Ok(Vec::new());

@@ -99,6 +99,7 @@ pub fn write(parts: &[Part]) -> String {
     out.push_str("\n--");
     out.push_str(BOUNDARY);
     out.push_str("--\n");
+    // A carriage return after `#!/bin/bash` becomes part of the interpreter's name.
     out.replace('\r', "")
 }
 
@@ -129,6 +130,7 @@ fn parts_of(whole: &Part) -> Result<Vec<Part>, Error> {
     let mut parts = Vec::new();
     let mut current: Option<Vec<&str>> = None;
     for line in whole.body.split('\n') {
+        // Blanks after a delimiter are padding (RFC 2046, 5.1.1).
         let mark = line.trim_end();
         if mark == close {
             if let Some(lines) = current.take() {
@@ -164,6 +166,7 @@ fn decoded(mut headers: Headers, body: &str) -> Result<Part, Error> {
     let encoding =
         headers.iter().find(|header| is_encoding(header)).map(|(_, value)| value.to_ascii_lowercase());
     let body = match encoding.as_deref() {
+        // Encodings that change nothing (RFC 2045, 6.2).
         None | Some("7bit" | "8bit" | "binary") => body.to_owned(),
         Some("quoted-printable") => from_quoted_printable(body)?,
         Some("base64") => {

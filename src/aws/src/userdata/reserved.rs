@@ -63,6 +63,7 @@ fn kubelet(
         settings.lay(&bottlerocket(custom));
     }
     if family != AmiFamily::Custom {
+        // Our own document comes last and has the planned number, so what the user's says has no effect.
         settings.kubelet.max_pods = None;
     }
     if let Some(class) = class {

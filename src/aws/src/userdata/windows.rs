@@ -41,12 +41,14 @@ fn custom(text: &str) -> Result<(String, String), Error> {
     let line = first.lines().next().unwrap_or_default().trim_end();
     let of_linux = line.starts_with("#!/")
         || cloud_init::first_line(line).is_some() && (!line.contains(' ') || line == JINJA);
+    // PowerShell has a first line of its own, `#!/usr/bin/env pwsh`.
     if of_linux && !line.contains("pwsh") || mime::is_mime(first) {
         return unread("it is for cloud-init, which Windows does not have; write PowerShell commands");
     }
     if let Some(what) = of_others(first) {
         return unread(&format!("it is {what}; write PowerShell commands"));
     }
+    // EC2's agents find their tags in any case; lowering ASCII keeps all positions.
     let lower = text.to_ascii_lowercase();
     if lower.contains("<script>") {
         return unread("`<script>` and `<powershell>` blocks exclude each other; write PowerShell commands");

@@ -31,6 +31,7 @@ where
         if group.is_empty() {
             continue;
         }
+        // One batch must not use up the quota that all others share; callers ask for the rest again.
         if let Some(refusal) = last.as_ref().filter(|_| calls >= MOST_CALLS) {
             for id in group.into_iter().chain(groups.drain(..).flatten()) {
                 let error = with_others(refusal, id.as_ref());
@@ -57,6 +58,7 @@ where
             }
             break;
         }
+        // A call for one id can have been refused because of that id only, whether EC2 names it or not.
         let alone = group.len() == 1;
         let (named, mut rest): (Vec<Q>, Vec<Q>) =
             group.into_iter().partition(|id| alone || refusal.names(id.as_ref()));

@@ -34,6 +34,7 @@ impl Pace {
             self.left += 1;
             self.since += self.rate.every;
         }
+        // Nothing is missing, so time that has passed earns nothing: a quiet hour allows one burst, not more.
         if self.left == self.rate.burst {
             self.since = now;
         }

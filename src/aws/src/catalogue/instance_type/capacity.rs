@@ -44,6 +44,8 @@ pub fn capacity(
     let spec = &view.class.spec;
     let pods =
         density::pods(view.family, Some(kubelet), info.vcpus, interfaces(info, view), settings.reserved_enis);
+    // EC2 reports accelerators of several makers in one list; the resource of a device plugin counts those of
+    // its own.
     let gpus = |manufacturer| {
         count(info.gpus.iter().filter(|gpu| gpu.manufacturer == manufacturer).map(|gpu| gpu.count))
     };
@@ -87,6 +89,7 @@ pub fn interfaces(info: &InstanceTypeInfo, view: &ClassView<'_>) -> Interfaces {
 /// Memory a node is expected to report. The hypervisor's share is rounded up to whole MiB: promising a pod
 /// memory that is not there costs a machine, promising a little less costs nothing.
 fn memory_mib(info: &InstanceTypeInfo, overhead_ppm: u32) -> u64 {
+    // The first entry decides, as in the reference (spec aws-provider 3.3).
     let arm64 = info.architectures.first() == Some(&Architecture::Arm64);
     let firmware = if arm64 { ARM64_FIRMWARE_MIB } else { 0 };
     let advertised = info.memory_mib.saturating_sub(firmware);

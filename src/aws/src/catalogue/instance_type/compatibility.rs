@@ -40,6 +40,8 @@ pub fn mismatch(info: &InstanceTypeInfo, view: &ClassView<'_>) -> Option<Mismatc
     {
         return Some(Mismatch::NestedVirtualization);
     }
+    // Bare metal has an empty hypervisor and is left out with Xen, as in the reference (spec aws-provider
+    // 3.8).
     if spec.connection_tracking.is_some() && info.hypervisor != "nitro" {
         return Some(Mismatch::ConnectionTracking);
     }

@@ -103,6 +103,8 @@ pub fn devices(
     }
     let adapters = (0..adapters).map(|number| adapter(info, number)).collect::<Vec<_>>();
     for (under, beside) in roots(info) {
+        // Roots are those of the hardware. Devices that a gate hides, or whose model has no row, are not on
+        // them.
         let under: Vec<usize> = under.into_iter().filter(|number| *number < gpus.len()).collect();
         let beside: Vec<usize> = beside.into_iter().filter(|number| *number < adapters.len()).collect();
         if under.len() + beside.len() > 0 {
@@ -156,6 +158,7 @@ fn processors(info: &InstanceTypeInfo, sharing: Sharing) -> Vec<Device> {
     let known = info.gpus.iter().filter(|gpu| gpu.manufacturer == "NVIDIA");
     let known = known.filter_map(|gpu| {
         let alike = MODELS.iter().filter(|model| model.name == gpu.name);
+        // EC2 has one name for V100 and A100 of either size; the memory distinguishes them.
         Some((gpu, alike.min_by_key(|model| model.memory.abs_diff(gpu.memory_mib))?))
     });
     let all = known.flat_map(|(gpu, model)| (0..gpu.count).map(move |_| (gpu, model)));

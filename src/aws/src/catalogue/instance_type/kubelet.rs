@@ -32,6 +32,7 @@ pub fn evaluate(
     settings: &Settings,
 ) -> Result<Evaluated, Failure> {
     let mut evaluated = expressions(info, view, settings)?;
+    // User data of a custom image is sent as it is, so there is no document to state reservations in.
     if view.reserves_explicitly && view.family != AmiFamily::Custom {
         let kubelet = laid_over(view, &evaluated);
         let stated = kubelet.kube_reserved.as_ref();
@@ -74,6 +75,7 @@ fn expressions(
     for (place, program) in view.expressions.iter() {
         let result = program.evaluate(&variables).and_then(|result| evaluated.put(place, result));
         result.map_err(|cause| Failure { place: place.clone(), cause })?;
+        // It comes first in the list, so that the expressions after it see its result.
         if *place == Place::MaxPods {
             variables.max_pods = pods(evaluated.max_pods).into();
         }

@@ -24,6 +24,8 @@ pub fn requirements(
 ) -> Requirements {
     let mut values = of_type(info);
     of_place(&mut values, info, view, region, zones);
+    // A label that no value is known for is one that no node of the type gets. Undefined, it would match a
+    // pod that requires it.
     let mut all: Requirements =
         registry.well_known.iter().map(|key| Requirement::does_not_exist(key.clone())).collect();
     for (key, values) in values {
@@ -61,6 +63,7 @@ fn of_type(info: &InstanceTypeInfo) -> Values {
         one(aws::INSTANCE_CPU_MANUFACTURER, kebab(manufacturer));
         one(
             aws::INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ,
+            // `0` where EC2 has no number, as in the reference (spec aws-provider 1.9).
             info.sustained_clock_mhz.unwrap_or_default().to_string(),
         );
     }
@@ -97,6 +100,7 @@ fn of_accelerators(values: &mut Values, info: &InstanceTypeInfo) {
         one(aws::INSTANCE_GPU_MEMORY, gpu.memory_mib.to_string());
     }
     match (info.neuron_devices.as_slice(), info.inference_accelerators.as_slice()) {
+        // A type may be in both lists; the reference reads that of Neuron first (spec aws-provider 1.9).
         ([neuron], _) => {
             one(aws::INSTANCE_ACCELERATOR_NAME, kebab(&neuron.name));
             one(aws::INSTANCE_ACCELERATOR_MANUFACTURER, "aws".to_owned());

@@ -66,6 +66,7 @@ fn reserved_cpu_millis(vcpus: u32) -> i64 {
     let millis = i64::from(vcpus) * 1_000;
     TIERS
         .iter()
+        // Each tier loses its fraction before the sum, as in the bootstrap script (spec aws-provider 3.5).
         .map(|(from, to, per_ten_thousand)| (millis.min(*to) - from).max(0) * per_ten_thousand / 10_000)
         .sum()
 }

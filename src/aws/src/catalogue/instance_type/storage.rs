@@ -7,6 +7,7 @@ use karpenter_model::Quantity;
 use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;
 
+/// Size of a volume for which nothing else is known (spec aws-provider 3.6).
 const DEFAULT_GIB: u32 = 20;
 
 /// Size of the volume behind the kubelet's root directory.
@@ -15,6 +16,7 @@ pub fn ephemeral_storage(info: &InstanceTypeInfo, view: &ClassView<'_>) -> Quant
     if view.stripes_disks
         && let Some(disks) = &info.instance_storage
     {
+        // EC2 counts local disks in decimal gigabytes and volumes in GiB.
         return decimal_gb(disks.total_gb);
     }
     let mapped = match view.class.spec.block_device_mappings.as_deref() {

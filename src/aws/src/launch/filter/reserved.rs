@@ -63,6 +63,8 @@ pub fn narrow(candidates: Vec<Candidate>) -> Vec<Candidate> {
         return candidates;
     };
     let of_kind = |offering: &Offering| Reserved::of(offering).is_some_and(|one| one.kind == kind);
+    // On-demand and spot offerings go, too (spec aws-provider 5.2.2): what is paid for is used before
+    // anything is bought.
     let candidates = keep(candidates, |_, offering| of_kind(offering));
     if kind == ReservedKind::CapacityBlock {
         only_cheapest(candidates)

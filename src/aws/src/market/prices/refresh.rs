@@ -79,6 +79,8 @@ impl Prices {
         let attributes = [
             ("regionCode", region),
             ("serviceCode", "AmazonEC2"),
+            // Without these the answer has rows of the same type for licences and for capacity that is
+            // reserved and not used.
             ("preInstalledSw", "NA"),
             ("operatingSystem", "Linux"),
             ("capacitystatus", "Used"),
@@ -111,6 +113,8 @@ impl Prices {
     pub async fn refresh_spot(&self) -> Result<Outcome> {
         let now = self.clock.now();
         let products = SPOT_PRODUCTS.map(str::to_owned).to_vec();
+        // With a start of now EC2 answers with the last change before it, the price in effect (API reference,
+        // DescribeSpotPriceHistory).
         let query = SpotPriceQuery { start: now, products, types: Vec::new() };
         let listing = self.clients.ec2.describe_spot_price_history(&query).await?;
         let mut newest: BTreeMap<(InstanceTypeName, Zone), (jiff::Timestamp, Price)> = BTreeMap::new();
