@@ -73,6 +73,7 @@ impl Reconciler for Controller {
             self.triggers.buffer(key);
             return Ok(Done::idle());
         };
+        // Before the workload is read: a change while it is read brings another look.
         self.workloads.follow(context, key, &known);
         let resolution = match ask::resolve(context, key, &known).await {
             Ok(resolution) => resolution,

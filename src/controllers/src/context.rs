@@ -46,6 +46,8 @@ impl Context {
     pub fn snapshot(&self) -> Option<Snapshot> {
         let mut snapshot = self.view.snapshot(self.now())?;
         snapshot.zones_away = self.provider.zones_away();
+        // With the setting broken nodes are left to `node.health`; two controllers must not give up the same
+        // node.
         if !self.settings.legacy_node_repair {
             snapshot.repair = Arc::clone(&self.repair);
         }

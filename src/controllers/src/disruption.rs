@@ -58,6 +58,8 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
             () = shutdown.cancelled() => break,
             () = sleep_until(next) => {}
             () = controller.commands.any_placed() => {
+                // Snapshots show its replacements from now on, so the next decision need not wait for the
+                // poll.
                 next = next.min(Instant::now() + PAUSE);
                 continue;
             }
@@ -179,6 +181,8 @@ impl Disruption {
     async fn decide(&mut self, snapshot: &Arc<Snapshot>, shown: &BTreeSet<Number>) -> Arc<Decision> {
         let mut proposed = self.commands.unplaced(shown);
         proposed.extend_from_slice(self.proposals.all());
+        // The memory moves to the thread that decides and comes back with the decision: nothing else uses it
+        // meanwhile.
         let (asked, running, mut memory) =
             (Arc::clone(snapshot), self.commands.nodes(), std::mem::take(&mut self.memory));
         self.commands.record_outcomes(&mut memory);

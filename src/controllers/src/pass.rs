@@ -145,6 +145,8 @@ impl<'a> Pass<'a> {
                 self.applied = true;
                 evict::delete_pod(self.context, &pod, Duration::from_secs(grace.into())).await
             }
+            // Queued and not awaited: an eviction that a budget refuses is repeated for as long as the drain
+            // lasts.
             Effect::Evict(pod) => {
                 if let Some(node) = &self.node {
                     self.evictions.add(self.context, &pod, &node.name);
@@ -229,6 +231,7 @@ impl<'a> Pass<'a> {
         // Before the claim is deleted, and its promises with it.
         let promised = self.context.view.with_cluster(|cluster| cluster.promised(&claim.name));
         let next = launch::answered(&claim, answer, promised.iter().map(AsRef::as_ref));
+        // Boxed, because the answer to an effect is a step with effects: a future cannot contain itself.
         Box::pin(self.carry_out(next)).await
     }
 
@@ -277,6 +280,7 @@ impl<'a> Pass<'a> {
 
     async fn delete_claim(&mut self, cause: DeletionCause) -> Result<(), Error> {
         self.annotate_first().await?;
+        // Once in a pass: several stages may ask for it, and a deletion is counted.
         let Some(draft) = self.draft.as_ref().filter(|_| !self.deleted) else { return Ok(()) };
         let object = draft.object();
         let deleted =
@@ -293,6 +297,7 @@ impl<'a> Pass<'a> {
     /// Writes annotations that a step set for the claim before its deletion, such as the deadline of the drain that
     /// the deletion starts.
     async fn annotate_first(&mut self) -> Result<(), Error> {
+        // The draft begins again from what is written here, so a change of its status would be lost.
         let Some(draft) = self.draft.as_ref().filter(|draft| !self.deleted && !draft.changes_status()) else {
             return Ok(());
         };

@@ -122,6 +122,7 @@ pub(crate) async fn run(
                 }
             }
             _ = look.tick() => {
+                // An open window will plan for such pods in any case.
                 if batch.opened().is_none() && has_left_over(&context, &memory) {
                     batch.trigger(Trigger::LeftOver, context.now());
                 }

@@ -89,6 +89,7 @@ pub async fn lead(
         triggers.view_complete();
     }
     let ended = joined(tasks, &shutdown, || stop.cancel()).await;
+    // The gauges stay until nothing runs that they describe.
     drop(collecting);
     ended
 }
@@ -128,6 +129,8 @@ pub async fn joined(
         let Some(ended) = ended else { return result };
         let early = match ended {
             Err(error) => RunError::Panicked(error),
+            // After the stop an end is what was asked for; before it, nothing would do the work of this task
+            // any more.
             Ok(()) if shutdown.is_cancelled() => continue,
             Ok(()) => RunError::Ended,
         };

@@ -85,5 +85,6 @@ fn opens(old: &NodePool, new: &NodePool) -> bool {
         let conditions = pool.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|one| one.kind == condition::READY && one.status == ConditionStatus::True)
     };
+    // A changed spec may take pods that the one before refused.
     ready(new) && (!ready(old) || old.metadata.generation != new.metadata.generation)
 }

@@ -69,6 +69,7 @@ async fn claims_to_make(
     let spec = referent.template.as_ref().and_then(|template| template.spec.as_ref());
     let used = spec.and_then(|spec| spec.resource_claims.as_ref()).into_iter().flatten();
     for claim in used {
+        // A pod that names a claim has none made for it.
         let Some(template) = &claim.resource_claim_template_name else { continue };
         let api = Api::<ResourceClaimTemplate>::namespaced(context.client.clone(), namespace);
         let object = match write::read(&api, template).await {
@@ -108,6 +109,7 @@ async fn fetch(context: &Context, namespace: &str, source: Source<'_>) -> Result
 }
 
 fn workload(template: Option<PodTemplateSpec>, replicas: Option<i32>) -> Referent {
+    // One is the default of the API server for all three kinds.
     Referent { template, replicas: Some(replicas.unwrap_or(1)), generation: None }
 }
 

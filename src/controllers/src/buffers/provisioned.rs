@@ -44,6 +44,7 @@ pub(crate) fn counted(context: &Context, snapshot: &Snapshot, report: &Report) -
 pub(crate) async fn provisioned(context: &Context, tallies: &Tallies) {
     for known in context.view.buffers() {
         let object = &*known.object;
+        // Without a status its reference has not been followed yet, so the plan had none of its pods.
         let Some(mut status) = object.status.clone() else { continue };
         let tally = tallies.get(&key_of(object)).copied().unwrap_or_default();
         let replicas = status.replicas.and_then(|replicas| u32::try_from(replicas).ok()).unwrap_or_default();

@@ -80,6 +80,8 @@ where
         let mut listed = None;
         let listener = |seen: Seen<K>| {
             let now = match seen {
+                // The watch begins again with a list, and only the end of that shows whether the object is
+                // still there.
                 Seen::Listing => {
                     listed = None;
                     return;

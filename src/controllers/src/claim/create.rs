@@ -46,6 +46,7 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
     context.explanations.reached(&name, Step::Created, context.now());
     let relaxed = created.annotations().get(annotation::MIN_VALUES_RELAXED).map_or("false", String::as_str);
     context.metrics.nodeclaims.created_total.inc([reason, label_of(&created, label::NODE_POOL), relaxed]);
+    // As many as the reference logs (spec disruption 1.1).
     let types: Vec<&str> = launch.instance_types.iter().take(5).map(InstanceTypeName::as_str).collect();
     tracing::info!(
         nodeclaim = created.name_any(),

@@ -60,6 +60,7 @@ pub(super) async fn step(
             now,
         },
     );
+    // The provider is asked last: its answer costs calls, and an earlier reason stands without it.
     let Local::AskProvider { type_found } = local else { return drift::step(claim, local, Provider::Same) };
     if type_found {
         found.note(claim, now);

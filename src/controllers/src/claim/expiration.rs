@@ -38,6 +38,8 @@ impl Reconciler for Expiration {
 fn step(context: &Context, claim: &Claim) -> Step {
     let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
     let conditions = pool.and_then(|pool| pool.object.status.clone()).unwrap_or_default().conditions;
+    // A pool that launches nothing leaves the pods of an expired node without a place, so its users are
+    // warned first.
     let why = failing(&conditions);
     if why.is_empty() {
         return expiration::step(claim, context.now());

@@ -61,6 +61,7 @@ async fn pass(context: &Context, tried: &mut Tried) -> Result<Outcome, Error> {
     let claims: Vec<&Claim> = claims.iter().map(|claim| &**claim).collect();
     let nodes: Vec<&NodeObject> = nodes.iter().map(|known| &*known.model).collect();
     let zones_away = &context.provider.zones_away();
+    // The order of this pass follows from the passes before; what it tries counts from the next one on.
     let before = tried.clone();
     let facts =
         Facts { claims: &claims, nodes: &nodes, machines: &machines, listed_at, zones_away, tried: &before };
@@ -86,6 +87,7 @@ async fn delete_claim(context: &Context, name: &ClaimName) -> Result<(), Error> 
     let Some(known) = context.view.claim(name) else { return Ok(()) };
     let Some(id) = &known.model.provider_id else { return Ok(()) };
     match cloud::call(context, NAME, "Get", context.provider.instance(id, Read::Consistent)).await {
+        // The list lagged behind: a consistent read outweighs it.
         Ok(instance) if instance.state.exists() => return Ok(()),
         Ok(_) => {}
         Err(error) if error.not_found() => {}

@@ -76,6 +76,7 @@ async fn stages(context: &Context, pass: &mut Pass<'_>) -> Vec<Error> {
         let nodes = borrowed(&nodes);
         let hooks = if stage.asks_hooks { hooks(context, &claim, &nodes).await } else { Vec::new() };
         let lost = if stage.asks_node { has_lost_node(context, &claim, &nodes).await } else { Ok(false) };
+        // A read that failed proves nothing, so the Node does not count as lost.
         let lost = lost.unwrap_or_else(|error| {
             errors.push(error);
             false
@@ -145,6 +146,7 @@ const STAGES: [Stage; 5] = [
         step: |facts| {
             let (decisions, now) = (&facts.context.settings.decisions, facts.context.now());
             let overdue = liveness::is_overdue(facts.claim, decisions.registration_timeout, now);
+            // A snapshot takes time in proportion to the cluster, and few Nodes are overdue.
             let snapshot = if overdue { facts.context.snapshot() } else { None };
             let demand = snapshot.map(|snapshot| Demand::of(facts.claim, &snapshot)).unwrap_or_default();
             let facts_of_end = liveness::Facts {
@@ -162,6 +164,7 @@ const STAGES: [Stage; 5] = [
 /// Returns whether the Node of a registered claim is gone, by a consistent read: no watch that is behind ends a machine.
 async fn has_lost_node(context: &Context, claim: &Claim, nodes: &[&NodeObject]) -> Result<bool, Error> {
     let joined = claim.is_true(ConditionType::Registered);
+    // Until all kinds have been listed an absent Node may only be unlisted.
     if !joined || !nodes.is_empty() || !context.view.unlisted().is_empty() {
         return Ok(false);
     }

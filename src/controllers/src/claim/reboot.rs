@@ -86,6 +86,7 @@ impl Reconciler for Reboot {
             let (answer, since) = self.ask(context, claim).await;
             reboot::answered(claim, facts, &answer, since)
         } else {
+            // An entry that outlived its reboot would count the next one as asked for.
             self.asked.lock().remove(&claim.uid);
             reboot::step(claim, facts)
         };

@@ -41,10 +41,12 @@ impl Confirmations {
         let (answer, mut answered) = oneshot::channel();
         self.waiting.lock().push(Waiting { number, command: command.clone(), answer });
         let turn = self.turn.lock().await;
+        // The task that held the lock before has checked this command, too.
         if let Ok(answer) = answered.try_recv() {
             return Some(answer);
         }
         let mut round = std::mem::take(&mut *self.waiting.lock());
+        // Commands that began earlier have precedence: the check of each assumes those before it.
         round.sort_by_key(|one| one.number);
         let shown = open.shown();
         // Without a snapshot, each task that waits finds that out by itself.

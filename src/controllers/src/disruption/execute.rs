@@ -63,6 +63,7 @@ impl Execution {
         let number = commands.begin(command.clone());
         let claims = command.candidates.iter().map(|candidate| &candidate.target.claim);
         let known = claims.filter_map(|name| context.view.claim(name));
+        // Fixed at the start: a claim that a person creates under the same name later must not be deleted.
         let uids = known.map(|known| (known.model.name.clone(), known.model.uid.clone())).collect();
         let id = CommandId::new(now, number);
         publish::started(&id, &command);
@@ -230,6 +231,7 @@ impl Execution {
             return self.running.not_created(errors.join("; "));
         }
         self.context.view.with_cluster(|cluster| cluster.mark_for_deletion(claims()));
+        // Only now: until the candidates are marked this guard alone keeps them out of the limits.
         drop(replacing);
         self.nominate(&names);
         publish::decided(&self.context, command);

@@ -55,6 +55,8 @@ pub(super) async fn take_back<'a>(
     candidates: impl IntoIterator<Item = &'a Candidate>,
 ) -> Result<(), Error> {
     let targets = candidates.into_iter().map(|candidate| candidate.target.clone());
+    // A machine that is being deleted goes all the same, and pods must stay away from it (spec disruption
+    // 3.1.4).
     let staying = targets.filter(|target| {
         let claim = context.view.claim(&target.claim);
         claim.is_some_and(|claim| claim.model.deletion.is_none())

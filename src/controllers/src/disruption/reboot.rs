@@ -39,6 +39,7 @@ async fn request(context: &Context, command: &Command) -> Result<bool, Error> {
     };
     let claims = context.all::<NodeClaim>();
     let name = candidate.target.claim.as_str();
+    // The decision was made on a snapshot, and a reboot that has begun cannot be taken back.
     let Some(present) = write::read(&claims, name).await? else { return Ok(false) };
     context.view.put_claim(present);
     let Some(known) = context.view.claim(&candidate.target.claim) else { return Ok(false) };

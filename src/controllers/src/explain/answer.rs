@@ -216,6 +216,7 @@ fn count<'a>(answer: &mut Answer, machines: impl Iterator<Item = &'a Machine>) {
     }
     answer.fact("nodes that are to go", &going);
     let mut kept: Vec<_> = kept.into_iter().collect();
+    // The code second, so that equal answers are equal texts.
     kept.sort_by_key(|(code, count)| (Reverse(*count), *code));
     for (code, count) in kept {
         answer.fact(&format!("nodes that stay ({code})"), &format!("{count}, {}", code.summary()));

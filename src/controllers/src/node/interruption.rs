@@ -1,4 +1,4 @@
-//! Carries out what a notice of the cloud means for one claim. Who reads the notices is the cloud's own controller.
+//! Carries out what a notice of the cloud means for one claim. A controller of the cloud reads the notices.
 
 use karpenter_lifecycle::node::interruption::{self, Reaction};
 use karpenter_lifecycle::step::Step;
@@ -35,7 +35,7 @@ pub async fn interrupted(
     let Some(known) = context.view.claim(claim) else { return Ok(()) };
     let step = reaction(context, kind, &known).step;
     // Pods are evicted by the termination of the Node.
-    let (evictions, _nobody) = Evictions::new();
+    let (evictions, _never_run) = Evictions::new();
     let mut pass = Pass::over_claim(context, controller, &evictions, &known);
     pass.carry_out(step).await?;
     match pass.finish().await {
@@ -48,6 +48,7 @@ pub async fn interrupted(
 
 fn reaction(context: &Context, kind: NoticeKind, known: &KnownClaim) -> Reaction {
     let nodes = known.model.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id));
+    // For the text of an event alone, so any of several will do.
     let node = nodes.first().map(|node| &node.name);
     let on_rebalance = context.settings.decisions.disruption.on_rebalance;
     interruption::react(kind, &known.model, node, context.view.registry(), on_rebalance, context.now())

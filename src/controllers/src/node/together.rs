@@ -36,6 +36,7 @@ impl Reconciler for Together {
     async fn pass(&self, context: &Context, name: &NodeName) -> Result<Done, Error> {
         let Some(known) = context.view.node(name) else { return Ok(Done::idle()) };
         let Some(claim) = context.view.sole_claim_of(&known.model) else { return Ok(Done::idle()) };
+        // A node that still waits for something else of its own does not take pods without this taint either.
         let Some(plan) = together::waits(&claim.model, &known.model) else { return Ok(Done::idle()) };
         let mut nodes = of_plan(context, plan);
         let is_up = |(claim, node): &OfPlan| node.as_ref().is_some_and(|node| together::is_up(claim, node));

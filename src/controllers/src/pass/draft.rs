@@ -142,6 +142,8 @@ impl Draft {
     /// Changes of the status, as a merge patch against `present`, the claim as it is now on the server.
     pub(crate) fn status_patch(&self, present: &NodeClaim) -> Option<Value> {
         let status = difference(&self.base.status, &self.object.status)?;
+        // A merge patch replaces lists as a whole, and with it conditions that another client has written
+        // since.
         let replaces_list = status.get("conditions").is_some();
         let patch = json!({"status": status});
         Some(if replaces_list { locked(present, patch) } else { patch })

@@ -20,6 +20,8 @@ pub(crate) async fn note(context: &Context, claim: &Claim, outcome: &Registratio
         let owners = known.object.metadata.owner_references.iter().flatten();
         owners.into_iter().any(|owner| owner.uid == pool.model.uid.as_str())
     });
+    // A pool that was created again under the name starts without the record of its predecessor (spec
+    // disruption 1.8).
     if !owned {
         return;
     }

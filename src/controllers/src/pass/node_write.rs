@@ -90,6 +90,8 @@ fn taints(node: &Node, patch: &NodePatch) -> Option<Vec<Taint>> {
         if !taints.iter().any(|taint| same(taint, added)) {
             taints.push(Taint {
                 key: added.key.clone(),
+                // The API server stores no empty value; with one the list would differ from the stored one at
+                // every look.
                 value: Some(added.value.clone()).filter(|value| !value.is_empty()),
                 effect: added.effect.as_str().to_owned(),
                 time_added: None,

@@ -113,6 +113,7 @@ impl Reconciler for Evictions {
         let reason = drain_reason(context, node);
         if meaning == Meaning::Evicted {
             self.accept(context, pod);
+            // Empty where node or claim are not known any more, as in the reference (spec disruption 2.4).
             context.metrics.pods.drained_total.inc([reason.as_ref().map_or("", DrainReason::as_str)]);
         }
         let reason = reason.unwrap_or_else(|| DrainReason::of(None));
@@ -179,6 +180,7 @@ pub(crate) async fn delete_pod(context: &Context, pod: &PodRef, grace: Duration)
     };
     match pods.delete(pod.key.name.as_str(), &params).await {
         Ok(_) => Ok(()),
+        // 409 answers the precondition: another pod has the name by now.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(source) => Err(failed("delete", pod, source)),
     }

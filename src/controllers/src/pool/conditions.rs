@@ -51,6 +51,7 @@ async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
     let state = class.as_ref().map_or(NodeClass::Missing, |class| class.state.clone());
     let _of_class = judge(&mut conditions, &problems, state);
     let seen = before.node_class_observed_generation.unwrap_or_default();
+    // Without a class there is no generation to compare with (spec disruption 1.8).
     if class.is_some() && reset_needed(&pool, &before.conditions, class_generation, seen) {
         conditions.set_unknown(condition::NODE_REGISTRATION_HEALTHY, reason::AWAITING_RECONCILIATION, "");
         context.view.forget_registrations(&pool.model.uid);

@@ -92,6 +92,7 @@ async fn pass(context: &Context, published: &mut Published) -> Result<Outcome, E
     published.cost.retain(known);
     published.unpriced.retain(|pool, _| known(pool.as_str()));
     let with_machines = published.counted.with_machines.iter();
+    // A pool that is gone keeps its series while machines of it end, or their last counts would be lost.
     let present = pools.iter().map(|pool| &pool.model.name).chain(with_machines).cloned();
     for pool in published.departed.look(present.collect(), snapshot.now) {
         context.metrics.forget_pool(pool.as_str());

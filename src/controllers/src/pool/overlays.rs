@@ -100,6 +100,8 @@ async fn evaluate(context: &Context, triggers: &Triggers) -> Result<Done, Error>
         triggers.overlays();
     }
     let done = if changed { Done::applied() } else { Done::idle() };
+    // A pool whose types were not known waits for its overlays, and is planned for as soon as they are
+    // evaluated.
     Ok(if complete { done.after(PERIOD) } else { done.backoff() })
 }
 

@@ -63,6 +63,7 @@ pub(super) async fn apply(
             publish_event(context, &nominated(pod, &nomination.target));
         }
     }
+    // Before anything is created: the record decides whether another node for a workload is worth buying.
     let refused = promises.plan(context, snapshot, plan).await;
     let wanted = plan.launches.iter().enumerate().filter(|(place, _)| !refused.contains(place));
     let wanted: Vec<Launch> = wanted.map(|(_, launch)| launch.clone()).collect();

@@ -116,6 +116,7 @@ fn wanted(pod: &Pod) -> Vec<Expression> {
         .node_selector
         .iter()
         .map(|(key, value)| Expression::new(key.as_str(), Operator::In, &[value.as_str()]));
+    // Terms are alternatives, and the planner tries the first one first.
     let term = pod.required_terms.iter().take(1).flat_map(|term| term.expressions.iter().cloned());
     selected.chain(term).collect()
 }

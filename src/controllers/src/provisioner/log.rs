@@ -33,6 +33,7 @@ impl Log {
         });
         let mut is_news = |gist: &str| {
             let before = said.get(gist).copied();
+            // With the time of the first log, so that a text that stays is repeated after the period.
             self.0.insert(gist.to_owned(), before.unwrap_or(snapshot.now));
             before.is_none()
         };

@@ -74,6 +74,7 @@ impl View {
                 if before.as_ref().is_some_and(|before| before.generation != class.generation) {
                     inner.cluster.class_changed(kind, &object.name_any());
                 }
+                // Listeners run on this task and look at the view: the lock must be free.
                 drop(inner);
                 if before.as_ref() != Some(&class) {
                     self.wake_pools_of_class(kind, &object.name_any());

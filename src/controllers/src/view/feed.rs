@@ -167,6 +167,7 @@ impl View {
             self.notify_changed(Conditioned::Claim, &before.object, &object);
         }
         self.subscribers.wake_claim(name);
+        // Pools count their claims; all else that changes about one is of no concern to them.
         let came_or_goes = before.as_ref().is_none_or(|before| before.model.deletion != model.deletion);
         if let Some(pool) = model.pool.as_ref().filter(|_| came_or_goes) {
             self.subscribers.wake_pool(pool);
@@ -271,6 +272,7 @@ impl View {
         };
         let Some(Put { before, changed: true }) = put else { return };
         let seen = match before {
+            // Another uid under the same name is another pod: the watch has missed the end of the one before.
             Some(before) if before.model.uid == model.uid => {
                 PodSeen::Updated { old: before.model, new: model }
             }

@@ -139,6 +139,7 @@ impl View {
         let laid = through.lay_over(&types, &self.registry);
         let laid = SharedTypes::with(in_use.iter().chain([&types])).list(laid.iter().cloned());
         let mut inner = self.lock();
+        // The pool may have gone while its types were laid over, and nothing would forget them again.
         let there = inner.cluster.get::<Pool>(&pool.name).is_some();
         if let Some(known) = inner.overlays.as_mut().filter(|_| there) {
             known.laid.insert(pool.name.clone(), Laid { from: types, through, types: Arc::clone(&laid) });

@@ -25,6 +25,7 @@ impl View {
         let uid: OwnerUid = object.uid().unwrap_or_default().as_str().into();
         let before = self.lock().owners.0.insert((kind, watch::key(object)), uid.clone());
         self.with_cluster(|cluster| {
+            // The owner was deleted and created again, and the watch has shown the end of it only.
             if let Some(before) = before.filter(|before| *before != uid) {
                 cluster.set_owner(&before, None);
             }

@@ -41,6 +41,7 @@ impl Followed for VolumeAttachment {
     fn complete(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
         let attachments = &mut view.lock().attachments;
         for of_node in attachments.values_mut() {
+            // Attachments are in no namespace.
             of_node.retain(|name, _| keys.contains(&(String::new(), name.clone())));
         }
         attachments.retain(|_, of_node| !of_node.is_empty());

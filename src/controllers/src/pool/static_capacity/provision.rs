@@ -19,6 +19,7 @@ pub(super) async fn pass(
 ) -> Result<Done, StaticError> {
     let members = Members::of(&pool.model.name, snapshot.nodes.iter().map(AsRef::as_ref));
     let missing = static_capacity::missing(&pool.model, &members)
+        // Claims that this release cannot decode have their machines all the same.
         .saturating_sub(context.view.undecoded_claims_of(&pool.model.name));
     if missing == 0 {
         return Ok(Done::idle().after(PERIOD));

@@ -141,6 +141,7 @@ impl Subject {
 
     /// Group and kind, which the families without a kind in their name carry; nothing for Nodes.
     pub(super) fn deprecated(&self) -> Option<[&str; 2]> {
+        // The version of the core group is `v1`, without a slash: Nodes have no such series.
         let (group, _version) = self.about.api_version.rsplit_once('/')?;
         Some([group, self.about.kind.as_str()])
     }
