@@ -93,6 +93,7 @@ impl Amounts {
             self.0.resize(other.0.len(), 0);
         }
         for (own, more) in self.0.iter_mut().zip(&other.0) {
+            // Requests are whatever people write: a sum out of range stays at its end, where it fits nowhere.
             *own = own.saturating_add(*more);
         }
     }

@@ -35,6 +35,8 @@ impl Backlog {
         let (mut admitted, waiting): (Vec<_>, Vec<_>) =
             pending.iter().cloned().partition(|pod| self.placed.contains(&pod.key));
         if waiting.len() <= most {
+            // No round is under way where all are admitted. A later one that began at this place would make
+            // the oldest pods wait.
             (self.after, self.until) = (None, None);
             return pending.to_vec();
         }
@@ -65,6 +67,8 @@ impl Backlog {
     /// The next `most` pods of the round.
     fn next(&mut self, queue: &[(Place, &Arc<Pod>)], most: usize) -> Vec<Arc<Pod>> {
         let waiting = queue.iter().skip_while(|(place, _)| self.after.as_ref() >= Some(place));
+        // Without a round the end is `None`, which is less than every place: nothing is admitted, and a round
+        // begins.
         let waiting = waiting.take_while(|(place, _)| Some(place) <= self.until.as_ref());
         let admitted: Vec<&(Place, &Arc<Pod>)> = waiting.take(most).collect();
         if let Some((last, _)) = admitted.last() {

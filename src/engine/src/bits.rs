@@ -26,6 +26,7 @@ impl<I: Ix> Bits<I> {
     /// The full set over `len` indices.
     pub(crate) fn all(len: usize) -> Self {
         let mut bits = Self { words: vec![u64::MAX; len.div_ceil(64)], positions: PhantomData };
+        // Bits from `len` on stay clear, because equality, `len` and `iter` look at whole words.
         if let (Some(last), partial @ 1..) = (bits.words.last_mut(), len % 64) {
             *last = (1 << partial) - 1;
         }
@@ -80,6 +81,8 @@ impl<I: Ix> Bits<I> {
 
     /// Keeps what is in `other` too.
     pub(crate) fn intersect(&mut self, other: &Self) {
+        // Sets grow as positions are inserted, so `other` may have fewer words: it contains nothing beyond
+        // them.
         let common = self.words.len().min(other.words.len());
         self.words[common..].fill(0);
         for (word, keep) in self.words.iter_mut().zip(&other.words) {
@@ -97,6 +100,7 @@ impl<I: Ix> Bits<I> {
             let free = !taken & ahead;
             if free != 0 {
                 let index = word * 64 + free.trailing_zeros() as usize;
+                // The last word has positions beyond `len`, which no set contains.
                 return (index < len).then(|| I::new(index));
             }
             (word, ahead) = (word + 1, u64::MAX);
@@ -179,6 +183,8 @@ impl<I: Ix> Bits<I> {
             let mut rest = *word;
             std::iter::from_fn(move || {
                 let bit = rest.trailing_zeros() as usize;
+                // Clears the lowest bit that is set. Of zero it leaves zero, whose 64 trailing zeros end the
+                // iteration.
                 rest &= rest.wrapping_sub(1);
                 (bit < 64).then(|| I::new(index * 64 + bit))
             })

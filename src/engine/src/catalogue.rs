@@ -204,6 +204,8 @@ impl<'a> Catalogue<'a> {
     pub(crate) fn requirement_mask(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits<VariantIx> {
         let mut mask = Bits::all(self.variants.len());
         for rule in rules.rules_of(set) {
+            // A key that no type defines excludes none: only keys that both sides have must intersect (spec
+            // scheduling 8.2).
             if let Some(table) = self.variant_keys.get(&rules.key_of(*rule)) {
                 mask.intersect(remembered(&mut self.variant_rules, *rule, table, rules));
             }
@@ -218,6 +220,8 @@ impl<'a> Catalogue<'a> {
             if let Some(rule) = asked {
                 matching.intersect(remembered(&mut self.offering_rules, *rule, table, rules));
             } else if !rules.registry().is_well_known(rules.key_name(*key).as_str()) {
+                // The set leaves the key open, and what it leaves open an offering may define only where the
+                // key is well known (spec scheduling 8.2).
                 matching.intersect(&table.select(|rule| rules.requirement(rule).accepts_absence()));
             }
         }
@@ -440,6 +444,7 @@ fn groups(instance_type: &InstanceType) -> Vec<Group<'_>> {
     }
     let mut groups = Vec::with_capacity(by_override.len());
     for ((capacity, _), offerings) in by_override {
+        // All of a group have the same overrides, so any of them stands for it.
         let allocatable = match offerings.first() {
             Some(offering) => instance_type.allocatable_through(offering),
             None => instance_type.allocatable(),

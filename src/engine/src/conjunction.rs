@@ -23,6 +23,7 @@ pub(crate) fn alternatives(pod: &Pod, registry: &LabelRegistry) -> Vec<Requireme
         let stated = stated.map(|expression| Requirement::new(registry, expression));
         conjunction(&selected.iter().cloned().chain(stated).collect::<Vec<_>>())
     };
+    // No term at all restricts nothing, while terms that are all empty match no node, as in Kubernetes.
     if pod.required_terms.is_empty() {
         return with(&NodeTerm::default()).into_iter().collect();
     }

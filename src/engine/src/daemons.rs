@@ -124,6 +124,7 @@ impl<'a> Daemons<'a> {
         let template = rules.set(&once_up(template, rules.registry()));
         let mut daemons_of: IxVec<VariantIx, Vec<DaemonIx>> = IxVec::filled(Vec::new(), catalogue.len());
         for (index, planned) in self.iter() {
+            // Startup taints are gone once the node is up, so they keep no daemon away (spec scheduling 16).
             if tolerates(&planned.daemon.pod, &pool.template.taints) {
                 for variant in planned.variants(template, catalogue, rules).iter() {
                     daemons_of[variant].push(index);
@@ -228,8 +229,11 @@ impl<'a> Daemons<'a> {
             let may = |asked: &Requirement| match self.of(kind, asked) {
                 Fact::Is(value) => asked.allows(value.as_str()),
                 Fact::Within(own) => {
+                    // `DoesNotExist` and `NotIn` need share no value: a node without the label satisfies
+                    // both.
                     own.intersects(asked) || own.accepts_absence() && asked.accepts_absence()
                 }
+                // A well-known label that is missing may still come with the machine.
                 Fact::Absent => asked.accepts_absence() || self.registry.is_well_known(asked.key().as_str()),
             };
             let comes_as = |one: &&Arc<InstanceType>| one.requirements.intersects(asked).is_ok();

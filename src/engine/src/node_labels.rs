@@ -20,6 +20,8 @@ impl Fact {
         match self {
             Self::Absent => asked.accepts_absence(),
             Self::Is(value) => asked.allows(value.as_str()),
+            // Satisfied only if the question takes no value away. `minValues` of either side are about a
+            // choice of types, not about a node.
             Self::Within(own) => own.intersection(asked).with_min_values(own.min_values()) == *own,
         }
     }

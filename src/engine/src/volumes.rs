@@ -357,6 +357,7 @@ fn join_alike(places: &mut Vec<Requirements>) {
             Some((second, both)) => {
                 places[first] = both;
                 places.remove(second);
+                // What was joined may now differ in one key only from a place before it.
                 first = 0;
             }
             None => first += 1,

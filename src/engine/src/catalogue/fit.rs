@@ -35,9 +35,12 @@ impl FitTables {
 
     /// Keeps those variants in `among` that can hold `request` and `overhead` together.
     pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits<VariantIx>) {
+        // A negative amount of anything, asked for or not, makes a type hold nothing (spec scheduling 9).
         among.intersect(&self.sound);
         for resource in (0..request.len().max(overhead.len())).map(ResourceIx::new) {
             let amount = request.at(resource).saturating_add(overhead.at(resource));
+            // Nothing is asked for, so types that do not have the resource at all fit too (spec scheduling
+            // 9).
             if amount <= 0 {
                 continue;
             }
@@ -47,6 +50,7 @@ impl FitTables {
             });
             match enough {
                 Some((_, variants)) => among.intersect(variants),
+                // More than any type has, or a resource that none has.
                 None => return among.clear(),
             }
         }
@@ -59,6 +63,7 @@ fn thresholds(allocatable: &IxVec<VariantIx, Amounts>, resource: ResourceIx) -> 
     by_amount.sort_unstable();
     let mut thresholds: Vec<(i128, Bits<VariantIx>)> = Vec::new();
     let mut enough = Bits::none(allocatable.len());
+    // From the greatest amount down, so that the set grows to all types that have at least as much.
     for (amount, variant) in by_amount.into_iter().rev() {
         enough.insert(variant);
         match thresholds.last_mut() {

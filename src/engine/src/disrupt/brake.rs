@@ -63,6 +63,7 @@ fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Tim
     let reason = &claim.conditions.get(&ConditionType::Drifted)?.reason;
     let started = since.is_some_and(|since| {
         let quiet = since.checked_add(brakes.mass_drift_quiet_after_start).unwrap_or(since);
+        // Drift that is older than the process was not found from data that it may have read incompletely.
         (since..quiet).contains(&at)
     });
     let until = at.checked_add(brakes.mass_drift_hold).ok()?;

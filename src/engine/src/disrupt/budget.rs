@@ -105,6 +105,7 @@ impl Counts {
         if silent {
             (self.consuming - self.silent).saturating_add(self.taken)
         } else {
+            // Those taken that were not ready are among the consuming ones already.
             self.consuming.saturating_add(self.taken - self.taken_silent)
         }
     }
@@ -119,6 +120,7 @@ impl<'a> Budgets<'a> {
             let Some(counts) = node.pool().and_then(|pool| pools.get_mut(&pool)) else { continue };
             counts.total += 1;
             let leaving = node.is_leaving() || node.is_rebooting() || taken.contains(&node.id);
+            // A node that is not ready counts as disrupted, whatever the cause (spec disruption 3.4).
             counts.consuming += u32::from(leaving || !node.ready);
             counts.silent += u32::from(!leaving && !node.ready);
         }
@@ -182,6 +184,7 @@ impl<'a> Budgets<'a> {
 
     /// Returns whether nodes that are not ready use up all that `pool` allows for `reason`.
     pub(crate) fn used_up_by_silent(&self, pool: &PoolName, reason: DisruptionReason) -> bool {
+        // Repair passes over nodes that are not ready, so they use up nothing for it.
         if reason == DisruptionReason::Unhealthy {
             return false;
         }
@@ -208,6 +211,7 @@ impl<'a> Budgets<'a> {
         let state = |(key, allowed): (&(&PoolName, DisruptionReason), &Result<Allowed, Invalid>)| {
             let allowed = allowed.as_ref().map_or(0, |allowed| allowed.nodes.min(BudgetState::NO_LIMIT));
             let Counts { total, consuming, silent, .. } = self.pools.get(key.0).copied().unwrap_or_default();
+            // Repair passes over nodes that are not ready, so the metric leaves them out as well.
             let consuming = if key.1 == DisruptionReason::Unhealthy { consuming - silent } else { consuming };
             ((key.0.clone(), key.1), BudgetState { allowed, consuming, total })
         };
@@ -245,6 +249,8 @@ fn is_exempt(candidate: &Candidate<'_>, reason: DisruptionReason) -> bool {
 fn allowed(pool: &Pool, reason: DisruptionReason, total: u32, now: Timestamp) -> Result<Allowed, Invalid> {
     let mut strictest = Allowed { nodes: u32::MAX, until: None };
     for budget in &pool.disruption.budgets {
+        // Before the reason is looked at: an invalid budget blocks the pool for every reason (spec disruption
+        // 3.4).
         let limit = limit(budget, total, now)?;
         if budget.is_for(reason) && limit.nodes < strictest.nodes {
             strictest = limit;

@@ -89,6 +89,8 @@ impl<'a> Candidate<'a> {
     ) -> Result<Self, Blocker> {
         let Some(claim) = node.claim.as_deref() else { return Err(Blocker::Unmanaged) };
         let Some(name) = &node.name else { return Err(Blocker::NoNode) };
+        // Before the checks of the reference, because such a node counts as not initialized and would be
+        // reported as that.
         if node.is_rebooting() {
             return Err(Blocker::Rebooting);
         }
@@ -97,6 +99,8 @@ impl<'a> Candidate<'a> {
         if protected == Some(Blocker::NotInitialized) {
             return Err(Blocker::NotInitialized);
         }
+        // A Node that is being deleted takes its claim along, but does not count as leaving before the claim
+        // does (spec scheduling 27.3).
         if node.is_leaving() || node.deletion.is_some() {
             return Err(Blocker::Leaving);
         }

@@ -124,6 +124,7 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
         });
     candidates.sort_by_cached_key(Rank::of);
     let eligible = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
+    // `eligible` has counted them for the first method only; the others choose among the same nodes.
     pass.stats(SINGLE).eligible = eligible;
     if pass.snapshot.settings.disruption.many_to_many.enabled {
         pass.stats(MANY).eligible = eligible;

@@ -119,9 +119,11 @@ impl Memory {
     /// A command has started: its nodes are tainted and `replacements` are created, in the order of the command.
     pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
         self.recall = None;
+        // Every outcome that is recorded may change the next decision, so the last one no longer stands.
         self.started.push_back(now);
         self.bought_back.started(command, replacements, now);
         self.reboots.started(command, now);
+        // Only a node that took over alone from one other can lead back to it: anti-flap compares no others.
         let [candidate] = &command.candidates[..] else { return };
         let [successor] = replacements else { return };
         let replaced = candidate.instance_type.clone().zip(candidate.capacity_type);
@@ -149,6 +151,7 @@ impl Memory {
     /// Nodes that were launched for a command did not come up.
     pub fn failed(&mut self, command: &Command, now: Timestamp) {
         self.recall = None;
+        // Once per pool, however many nodes of it the command launched: a gate counts commands.
         let pools: BTreeMap<&PoolName, &String> =
             command.replacements.iter().map(|launch| (&launch.pool, &launch.pool_hash)).collect();
         for (pool, hash) in pools {

@@ -107,6 +107,7 @@ impl<'a> Pass<'a> {
     /// Sorts nodes into candidates and those that stay whatever the method.
     fn look(&mut self, lookup: &Lookup<'a>, standing: &Standing<'_>) {
         let mut nodes: Vec<&'a Node> = self.snapshot.nodes.iter().map(AsRef::as_ref).collect();
+        // By id, because `node` finds candidates by binary search.
         nodes.sort_by(|a, b| a.id.cmp(&b.id));
         for node in nodes {
             if self.taken.contains(&node.id) {
@@ -133,6 +134,7 @@ impl<'a> Pass<'a> {
         method: Method,
         mut wants: impl FnMut(&mut Self, &Candidate<'a>) -> bool,
     ) -> Vec<Candidate<'a>> {
+        // Taken out for as long as `wants` needs the whole pass.
         let candidates = std::mem::take(&mut self.candidates);
         let mut eligible = Vec::new();
         for candidate in &candidates {
@@ -364,6 +366,8 @@ impl<'a> Pass<'a> {
                 NodeOutcome::Kept(Reason::new(ReasonCode::NotEmpty, pods))
             });
         }
+        // Also those that did not run: their search is over, and a later one must not be measured from its
+        // start.
         for method in Method::ALL {
             let unfinished = self.decision.methods.get(&method).is_some_and(|stats| stats.unfinished);
             if self.memory.ended(method, unfinished, self.snapshot.now) {

@@ -78,6 +78,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
             }
             Err(Stays::Held(held)) => {
                 looks_again = true;
+                // As in drift: the rate stops whatever comes, before it is looked at.
                 if held.brake != Brake::CommandRate {
                     pass.memory.repair_sweep.saw(id, held.reason.clone());
                 }
@@ -174,6 +175,7 @@ fn repair<'a>(
 fn reboot(pass: &Pass<'_>, candidate: &Candidate<'_>) -> Command {
     let own = std::slice::from_ref(candidate);
     let command = command(METHOD, own, Vec::new(), Vec::new(), pass.snapshot);
+    // The node stays, and costs what it did.
     Command { savings: Price::ZERO, ..command }
 }
 

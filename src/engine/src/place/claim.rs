@@ -125,6 +125,8 @@ fn claim<'a>(
 ) -> Result<Quoted, Reason> {
     let policy = settings.min_values_policy;
     let reserved = with_reservations(node, rules);
+    // Strict whatever the policy: the node is rather bought without its reservations than with lowered
+    // `minValues`.
     let reserved = reserved.and_then(|set| cut(set, node, MinValuesPolicy::Strict, catalogue, rules).ok());
     let Cut { set, mask, candidates } = match reserved.filter(|cut| !cut.candidates.is_empty()) {
         Some(cut) => cut,
@@ -197,6 +199,8 @@ fn cut<'a>(
 ) -> Result<Cut<'a>, Reason> {
     let mask = catalogue.mask(set, rules);
     let mut candidates = candidates(&catalogue.ranked(set, rules), &node.state.variants, catalogue);
+    // Cut before `minValues` are checked, because the types that are dropped may have the values that count
+    // (spec scheduling 11.7).
     candidates.truncate(MAX_INSTANCE_TYPES);
     let variants = candidates.iter().flat_map(Candidate::variants);
     let short = min_values::shortfalls(set, variants, catalogue, rules);
@@ -246,6 +250,7 @@ fn candidates<'a>(
     for Ranked { variant, cheapest } in ranked.iter().filter(|one| variants.contains(one.variant)) {
         let name = &catalogue.variant(*variant).instance_type.name;
         let known =
+            // Most types have one variant, and their names need no comparison.
             candidates.iter_mut().find(|known| !catalogue.is_only_variant(*variant) && known.name == name);
         match known {
             Some(known) => known.others.push(*variant),
@@ -276,6 +281,7 @@ fn narrowed(
     names: &[InstanceTypeName],
     capacity_types: &BTreeSet<CapacityType>,
 ) -> Requirements {
+    // Only the cloud names the host (spec scheduling 21).
     requirements.remove(label::HOSTNAME);
     let mut only = |key: &str, values: &mut dyn Iterator<Item = LabelValue>| {
         let min_values = requirements.get(key).and_then(Requirement::min_values);

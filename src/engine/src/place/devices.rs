@@ -44,6 +44,8 @@ impl<'a> Holdings<'a> {
             return None;
         }
         let staying = || snapshot.nodes.iter().filter(|node| !node.is_leaving());
+        // Slices of nodes that are still coming up may be incomplete: the templates of their types stand for
+        // them (spec scheduling 22.2).
         let up = staying().filter(|node| node.initialized()).filter_map(|node| node.name.clone()).collect();
         let coming: Vec<ComingUp> = staying().filter_map(|node| coming_up(node)).collect();
         let made = pods.clone().map(|(pod, _)| (&pod.uid, pod.claims_to_make(&snapshot.devices)));
@@ -55,6 +57,7 @@ impl<'a> Holdings<'a> {
         let claims = made.into_iter().flat_map(|(_, claims)| claims).collect();
         let made = (claims, counted(snapshot, asked));
         let allocator = Allocator::new(&snapshot.devices, &up, made, &snapshot.registry);
+        // Pods of nodes that go: a device that only they use is free again (spec scheduling 22.2).
         let leaving = pods.by_ref().filter(|(pod, moves)| !moves && pod.node_name.is_some());
         let ledger = allocator.ledger(leaving.map(|(pod, _)| pod.uid.clone()), &coming);
         Some(Self { allocator: Arc::new(allocator), to_make, devices: &snapshot.devices, ledger })
@@ -90,6 +93,7 @@ impl<'a> Holdings<'a> {
         let place = Place::Machine { name: node.name.as_ref(), satisfies: &satisfies, counts: &counts };
         let pool = node.pool().unwrap_or_default();
         let kinds = if node.initialized() { Vec::new() } else { kinds(node) };
+        // A node that is up publishes its devices itself, so no type stands for them.
         let types = if kinds.is_empty() {
             vec![None]
         } else {
@@ -119,6 +123,7 @@ impl<'a> Holdings<'a> {
     ) -> Result<Proposal, Reason> {
         let place = Place::Launch { requirements, suits };
         let types = types.iter().map(|name| Some((pool, *name))).collect();
+        // No in-flight node has this number, so nothing is held under it.
         let candidate = Candidate { spot: node.map_or(Spot::Launch(usize::MAX), launch), place, types };
         let proposal = self.allocator.allocate(&self.ledger, claims, candidate);
         proposal.map_err(|refusal| Reason::new(ReasonCode::Devices, refusal))

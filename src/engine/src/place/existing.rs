@@ -128,6 +128,8 @@ impl<'a> Existing<'a> {
 
         let mut nodes: Vec<(&Node, &Coming)> =
             snapshot.nodes.iter().map(AsRef::as_ref).zip(coming.iter()).collect();
+        // A claim that registered and has lost its Node is paid for, but nothing can be bound to it
+        // (core#1392).
         nodes.retain(|(node, _)| !node.is_leaving() && !node.has_lost_node());
         nodes.sort_by_cached_key(|(node, _)| {
             (!node.initialized(), node.display_name().to_owned(), node.id.clone())
@@ -147,6 +149,7 @@ impl<'a> Existing<'a> {
             let room = resources.amounts(&room.subtract(&coming.attachments));
             let mut ports = HostPorts::default();
             node.pods.iter().for_each(|pod| ports.add(&pod.key, &pod.host_ports));
+            // A pod that took the port of a daemon which is still to come would keep it off the node.
             for (daemon, _) in &coming.daemons {
                 let daemon = &daemons.at(*daemon).daemon.pod;
                 ports.add(&daemon.key, &daemon.host_ports);
@@ -329,6 +332,7 @@ impl<'a> Existing<'a> {
     /// Takes what `demand`, of `pod`, needs from node `index`.
     fn take(&mut self, index: NodeIx, pod: &Pod, demand: &Demand) {
         let slot = &mut self.slots[index];
+        // Only the first change is kept, because undoing goes back to the beginning.
         if let Some(touched) = self.touched.as_mut().filter(|_| slot.before.is_none()) {
             slot.before = Some(Box::new(slot.left.clone()));
             touched.push(index);

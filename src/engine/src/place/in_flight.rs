@@ -85,6 +85,7 @@ impl State {
         rules: &mut Rules<'a>,
         lower: MinValuesPolicy,
     ) -> Option<Self> {
+        // Requirements that stay the same have been applied to these instance types already.
         let narrowed = (set != self.rules).then(|| self.variants.and(&catalogue.mask(set, rules).both));
         let mut total = self.total.plus(&demand.amounts);
         let mut attached = self.attached.clone();

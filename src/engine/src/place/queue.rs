@@ -17,6 +17,7 @@ pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
     let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
     let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
     let pods: Vec<&Pod> = moving.chain(waiting).map(AsRef::as_ref).collect();
+    // Strictly ascending keys are unique, so the usual list needs no map.
     if pods.is_sorted_by(|a, b| a.key < b.key) {
         return pods;
     }

@@ -131,6 +131,7 @@ fn beyond_types<'a>(
         Err(reason) => return reason,
     };
     let short = min_values::shortfalls(set, allowed.iter(), catalogue, rules);
+    // Where no rule about other pods applies, `minValues` are all that is left to refuse.
     let Some((topology, profile)) = others.filter(|_| short.is_empty()) else {
         return min_values::reason(&short);
     };

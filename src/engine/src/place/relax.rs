@@ -72,6 +72,7 @@ impl<'a> Relaxation<'a> {
         let respect = policy == PreferencePolicy::Respect;
         let preferred = |affinity: &'a PodAffinity| {
             let mut terms: Vec<_> = affinity.preferred.iter().filter(|_| respect).collect();
+            // A stable sort: terms of equal weight are given up in the order of the pod (spec scheduling 20).
             terms.sort_by_key(|term| Reverse(term.weight));
             terms.into_iter().map(|term| &term.term).collect()
         };
@@ -104,6 +105,8 @@ impl<'a> Relaxation<'a> {
 
     /// Gives up the next thing; nothing when all is given up.
     fn relax(&mut self, may_tolerate: bool) -> Option<Step> {
+        // The last term is never given up: without it the pod could run where it must not (spec scheduling
+        // 20).
         if let [_, rest @ ..] = self.terms
             && !rest.is_empty()
         {

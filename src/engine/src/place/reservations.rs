@@ -106,6 +106,7 @@ impl Reservations {
         let moves = self.moves(number, among);
         if let Some(held) = self.held.remove(&number) {
             self.give_back(&held.of);
+            // A node that takes another instance instead has released none.
             self.releases += u64::from(moves.is_none());
         }
         // The last one to move takes what is free, the one before it what that one has left, and so on.
@@ -150,6 +151,7 @@ impl Reservations {
             among.iter().map(|id| (id, None)).collect();
         let mut waiting: VecDeque<&ReservationId> = among.iter().collect();
         while let Some(id) = waiting.pop_front() {
+            // The instance that it holds itself becomes free when it moves.
             if self.is_free(id) || own == Some(id) {
                 let mut moves = Vec::new();
                 let mut at = id;

@@ -348,6 +348,7 @@ impl Topology {
             links.domains = links.rules.iter().any(|link| !link.host) || !links.sought.is_empty();
             let about_hosts = links.rules.iter().filter(|link| link.host);
             let said = about_hosts.map(|link| HostRules::of(&key_of(link.group).kind));
+            // The strictest rule counts, which is the one declared last.
             links.hosts = said.max().unwrap_or_default();
         }
         self.mixed = concession::mixed(&self.groups, &self.profiles, &self.seekers);
@@ -530,6 +531,7 @@ impl Topology {
         };
         let admitted = links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
+            // A promised pod comes in any case, and on a node that does not count it breaks no spread.
             if link.guard && (promised || !key.counts_node(node, registry)) {
                 return true;
             }
@@ -763,8 +765,8 @@ fn ordered<'t>(
         let rank = |prospect: Option<Prospect>| {
             // A domain without an offer is last.
             prospect.map_or((true, 0, 0), |prospect| {
-                let dearer = prospect.price.nanos().saturating_sub(least);
-                (false, dearer.saturating_mul(PRICE_STEPS) / least.max(1), prospect.nodes)
+                let excess = prospect.price.nanos().saturating_sub(least);
+                (false, excess.saturating_mul(PRICE_STEPS) / least.max(1), prospect.nodes)
             })
         };
         let mut known: Vec<_> = known.into_iter().map(|(prospect, value)| (rank(prospect), value)).collect();

@@ -96,6 +96,7 @@ fn is_busy(node: &Node, snapshot: &Snapshot) -> bool {
     let pool = node.pool();
     let pool = snapshot.pools.iter().find(|candidate| Some(&candidate.name) == pool.as_ref());
     let window = pool.and_then(|pool| pool.disruption.consolidate_after);
+    // The window begins with initialization (spec scheduling 13.1).
     if !claim.is_true(ConditionType::Initialized) {
         return false;
     }

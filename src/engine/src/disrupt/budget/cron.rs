@@ -76,6 +76,7 @@ impl Schedule {
             hour: parse(hour, 0, 23, &[])?,
             day: parse(day, 1, 31, &[])?,
             month: parse(month, 1, 12, &MONTHS)?,
+            // Sunday is 0 and never 7, as in the parser of the reference (spec disruption 3.4).
             weekday: parse(weekday, 0, 6, &WEEKDAYS)?,
         })
     }
@@ -85,6 +86,7 @@ impl Schedule {
         // A window that is longer than clocks reach back is always open.
         let Ok(duration) = SignedDuration::try_from(duration) else { return true };
         let Ok(checkpoint) = now.checked_sub(duration) else { return true };
+        // A schedule that never fires counts as open, as in the reference (spec disruption 3.4).
         self.next(checkpoint).is_none_or(|hit| hit <= now)
     }
 
@@ -151,10 +153,12 @@ impl Schedule {
         let mut changes = self.zone.following(instant);
         loop {
             let hit = self.next_shown(shown).and_then(|hit| offset.to_timestamp(hit).ok());
+            // Up to the horizon the clock does not change again, so the hit stands.
             let Some(change) = changes.next().filter(|change| change.timestamp() <= horizon) else {
                 return hit;
             };
             let changed = change.timestamp();
+            // A hit after the change was computed with an offset that does not hold then.
             if hit.is_some_and(|hit| hit < changed) {
                 return hit;
             }
@@ -273,6 +277,7 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Option<Field> {
         if step == 0 || first < low || last > high || first > last {
             return None;
         }
+        // `*/2` is no star to the rule about days, and `*/1` is one (spec disruption 3.4).
         whole.star |= star && step == 1;
         for value in (first..=last).step_by(usize::try_from(step).ok()?) {
             whole.bits |= 1 << value;
@@ -290,6 +295,7 @@ fn named(text: &str, low: u32, names: &[&str]) -> Option<u32> {
 }
 
 fn number(text: &str) -> Option<u32> {
+    // `parse` alone would accept a leading `+`.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn choice<'a>(node: &'a Node, policies: &'a [RepairPolicy], now: Time
     let eligible: Vec<_> = meant(node, policies).filter(|meant| meant.eligible_at <= now).collect();
     let best = eligible.iter().max_by_key(|meant| {
         let policy = meant.policy;
+        // The condition last, so that the order of the policies does not matter.
         (policy.action, policy.priority, Reverse(meant.eligible_at), Reverse(&policy.condition))
     })?;
     let priorities: BTreeSet<u8> = policies.iter().map(|policy| policy.priority).collect();

@@ -66,6 +66,7 @@ fn guard<'a>(pod: &Pod, snapshot: &'a Snapshot) -> Option<&'a PodDisruptionBudge
     let mut covering = snapshot.budgets.of(&pod.key.namespace).iter().filter(|budget| budget.covers(pod));
     match (covering.next(), covering.next()) {
         (Some(budget), None) => Some(budget.as_ref()).filter(|budget| budget.guards(pod)),
+        // The API server refuses to evict a pod that several budgets cover, so it uses up none of them.
         (Some(_), Some(_)) | (None, _) => None,
     }
 }

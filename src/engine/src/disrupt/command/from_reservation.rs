@@ -17,6 +17,7 @@ pub(crate) fn from_reservation<'a>(
     method: Method,
 ) -> Result<Option<Command>, Stays> {
     let Some(freed) = slot::freed(pass.snapshot, candidate, |id| pass.is_taken(id)) else { return Ok(None) };
+    // One node needs two simulations here. Where only the first was left, the next pass begins with it.
     if pass.stats(method).simulations >= share {
         return Err(Stays::NotReached);
     }

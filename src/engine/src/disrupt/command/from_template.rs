@@ -21,6 +21,7 @@ pub(crate) fn from_template<'a>(
 ) -> Result<Command, Stays> {
     let (pool, snapshot) = (candidate.pool, pass.snapshot);
     let because = |code| Stays::Because(Reason::new(code, &pool.name));
+    // A static pool sheds its surplus first, which may be this very node (spec disruption 3.7).
     if room.has_surplus {
         return Err(because(ReasonCode::ScaleDownFirst));
     }

@@ -55,8 +55,8 @@ impl Look<'_, '_> {
     fn everything_is_still_cheap(&self, proposal: &Proposal<'_>) -> Result<(), Rejection> {
         for (fresh, launch) in proposal.replacements.iter().zip(&self.command.replacements) {
             let cheap: BTreeSet<_> = fresh.instance_types.iter().collect();
-            if let Some(dear) = launch.instance_types.iter().find(|name| !cheap.contains(name)) {
-                let detail = format!("instance type {dear} is not cheap enough any more");
+            if let Some(expensive) = launch.instance_types.iter().find(|name| !cheap.contains(name)) {
+                let detail = format!("instance type {expensive} is not cheap enough any more");
                 return Err(self.rejected(RejectionKind::Price, detail));
             }
         }
@@ -66,6 +66,8 @@ impl Look<'_, '_> {
     fn refused(&self, refusal: &Refusal) -> Rejection {
         let kind = match refusal.reason.code {
             ReasonCode::CannotReschedule | ReasonCode::TooManyReplacements => RejectionKind::Scheduling,
+            // All else that consolidation refuses by is about what the replacement may be bought as, and for
+            // how much.
             _ => RejectionKind::Price,
         };
         self.rejected(kind, &refusal.reason)

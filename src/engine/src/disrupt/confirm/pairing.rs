@@ -38,6 +38,8 @@ fn seat(
         if !tried.insert(position) {
             continue;
         }
+        // First come, first served could take the only counterpart of a later one, and reject a command that
+        // still holds.
         if takers[position].is_none_or(|other| seat(other, fits, takers, tried)) {
             takers[position] = Some(index);
             return true;

@@ -58,6 +58,7 @@ impl<'a> Narrowing<'a> {
     /// estimate proves nothing.
     pub(crate) fn comparable(&mut self, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
         let mut bases = candidates.iter().filter_map(|candidate| candidate.basis);
+        // Reserved nodes are paid for and nodes of unknown type have no price: either compares with anything.
         let Some(basis) = bases.next() else { return Ok(()) };
         let mixed = bases.any(|other| other != basis);
         for (_, quote) in &mut self.options {
@@ -72,6 +73,7 @@ impl<'a> Narrowing<'a> {
             let detail = "some of the prices are estimates, which are not compared with real ones";
             return Err(not_cheaper(detail));
         }
+        // The offering by which a type was cheapest may just have been left out.
         self.sort();
         self.check_min_values()
     }
@@ -120,6 +122,8 @@ impl<'a> Narrowing<'a> {
     fn narrow_spot(&mut self, leaving: Leaving) -> Result<(), Refusal> {
         self.pin(CapacityType::Spot)?;
         self.below(leaving.price)?;
+        // Several nodes for one need no choice of types: such a step down cannot be repeated for ever (spec
+        // disruption 3.10).
         if !leaving.alone {
             return Ok(());
         }
@@ -231,6 +235,7 @@ impl<'a> Narrowing<'a> {
         if let Some(pool) = pool {
             let left: BTreeSet<_> = launch.instance_types.iter().collect();
             let left = types.iter().map(AsRef::as_ref).filter(|known| left.contains(&known.name));
+            // Stated again for the types that are left, because those with an overlay may be gone.
             note_overlays(&mut launch.annotations, &pool.template, left);
         }
         launch
@@ -281,6 +286,8 @@ impl Quote {
 
     /// The most it may cost: the most expensive offering of the capacity type a launch prefers.
     fn worst(&self) -> Price {
+        // Capacity types are in the order in which a launch prefers them: reserved, spot, on-demand (spec
+        // scheduling 10).
         self.by_capacity_type.values().next().map_or(Price::MAX, |(_, most)| *most)
     }
 

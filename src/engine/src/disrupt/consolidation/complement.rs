@@ -33,6 +33,7 @@ impl ResourceMix {
             .iter()
             .fold(self, |sum, (_, mix)| Self { cpu: sum.cpu + mix.cpu, memory: sum.memory + mix.memory });
         let own = self.lean(all);
+        // A set that leans to neither side has the sign zero, which leaves the others in their order.
         matches.sort_by_cached_key(|(_, mix)| mix.lean(all) * own.signum());
         matches.into_iter().map(|(other, _)| other).collect()
     }

@@ -73,6 +73,7 @@ pub fn repricings(snapshot: &Snapshot) -> Repricings {
 
 /// Returns the cost of the node at `position` among this number of `nodes`: consecutive, and -1 for the last.
 fn rank(position: usize, nodes: usize) -> i32 {
+    // Below zero, because a pod without the annotation counts as zero to the ReplicaSet.
     i32::try_from(nodes - position).map_or(GOING + 1, |places| -places)
 }
 

@@ -118,6 +118,7 @@ impl<'a> Search<'_, 'a> {
     /// Returns the proposal for `candidates` if they may be removed together and should be.
     fn attempt(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
         let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node).collect();
+        // A second launch would be refused anyway, so the simulation may stop there.
         let simulated = self.simulations.simulate(&nodes, Patience::Until { launches: 1 })?;
         let proposal = judge(candidates, simulated, self.snapshot).ok()?;
         self.approved(proposal)

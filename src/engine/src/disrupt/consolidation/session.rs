@@ -78,6 +78,7 @@ impl<'p, 'a> Session<'p, 'a> {
             return None;
         }
         let batch = self.within_budget(method, candidates);
+        // One node alone is left to the method for single nodes.
         if batch.len() < 2 {
             return None;
         }
@@ -88,6 +89,8 @@ impl<'p, 'a> Session<'p, 'a> {
             memory: self.pass.memory,
             rejected: None,
             held: false,
+            // `Search::best` plays what it found as its last step; `many::best` has no such step, so it plays
+            // every set.
             plays: method == MANY,
         };
         let found = if method == MANY { many::best(&mut search, &batch) } else { search.best(&batch) };
@@ -241,6 +244,7 @@ impl<'p, 'a> Session<'p, 'a> {
         let mut budgets = self.pass.budgets.clone();
         let now = self.pass.snapshot.now;
         let stays = |candidate: &Candidate<'a>| brake::bought_back(candidate, self.pass.memory, now).is_err();
+        // Time alone releases such a node, so the method must not settle.
         self.held |= candidates.iter().any(stays);
         let reachable = candidates.iter().filter(|candidate| {
             let id = &candidate.node.id;

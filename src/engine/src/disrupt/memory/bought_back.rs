@@ -47,6 +47,7 @@ impl BoughtBack {
     /// A command has started, which creates `replacements`.
     pub(super) fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
         self.replacements.extend(replacements.iter().map(|claim| (claim.clone(), now)));
+        // Only a removal that relied on room of other nodes can turn out to have been wrong about it.
         if command.reason != DisruptionReason::Underutilized || !replacements.is_empty() {
             return;
         }

@@ -21,6 +21,8 @@ pub(crate) struct Sweep {
 impl Sweep {
     /// Begins, or goes on where the last pass stopped. Forgets nodes that are not among `nodes`.
     pub(crate) fn go_on<'n>(&mut self, input: Input, nodes: impl Iterator<Item = &'n NodeId>) {
+        // The input of the first pass stays: what some nodes were judged by then proves nothing about a later
+        // one.
         self.began_with.get_or_insert(input);
         let nodes: BTreeSet<&NodeId> = nodes.collect();
         self.seen.retain(|node, _| nodes.contains(node));

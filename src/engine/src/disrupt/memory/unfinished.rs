@@ -22,6 +22,8 @@ impl Unfinished {
         let since = self.0.entry(method).or_insert(now);
         let late = now.duration_since(*since) >= limit(method);
         if late {
+            // The next limit begins: the reference counts a timeout each time a search runs into its
+            // deadline.
             *since = now;
         }
         late

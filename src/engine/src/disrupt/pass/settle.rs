@@ -50,6 +50,8 @@ impl<'a> Pass<'a> {
             for candidate in eligible {
                 candidate.node.id.hash(hasher);
                 candidate.price.hash(hasher);
+                // Budgets depend on the time and on the commands of this pass, which the revision does not
+                // cover.
                 self.check_budget(method, candidate).is_ok().hash(hasher);
             }
         })

@@ -11,6 +11,7 @@ use crate::disrupt::candidate::choice::is_covered;
 /// Pools of which too many nodes show a condition that a policy is for, tolerated or not.
 pub(crate) fn tripped(snapshot: &Snapshot) -> BTreeSet<PoolName> {
     let mut pools: BTreeMap<PoolName, (usize, usize)> = BTreeMap::new();
+    // The breaker counts Nodes: a claim that has none yet shows no condition (spec disruption 4.2).
     for node in snapshot.nodes.iter().filter(|node| node.name.is_some()) {
         let Some(pool) = node.pool() else { continue };
         let (nodes, covered) = pools.entry(pool).or_default();

@@ -32,11 +32,14 @@ impl<'a> BoundAntiAffinity<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let mut forbidden: BTreeMap<Rule<'a>, BTreeSet<LabelValue>> = BTreeMap::new();
         for node in &snapshot.nodes {
+            // A pod that moves is placed with the others in this pass, and forbids them its new domain
+            // instead.
             let stays = |pod: &&'a Pod| !(node.is_leaving() && snapshot.currently_reschedulable(pod));
             for pod in node.pods.iter().map(AsRef::as_ref).filter(|pod| !pod.is_terminal()).filter(stays) {
                 for term in &pod.pod_anti_affinity.required {
                     let rule = rule(term, &pod.key.namespace, snapshot);
                     let domain = |rule: &Rule<'_>| value_of(node, &rule.topology_key, &snapshot.registry);
+                    // On a node without the label a pod is in no domain, so it keeps others out of none.
                     if let Some((domain, rule)) = rule.and_then(|rule| Some((domain(&rule)?, rule))) {
                         forbidden.entry(rule).or_default().insert(domain);
                     }

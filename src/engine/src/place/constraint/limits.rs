@@ -62,6 +62,8 @@ impl Limits {
         if self.remaining.is_empty() {
             return Ok(base.clone());
         }
+        // A negative rest admits no node either; the reference only stops at exactly zero (spec scheduling
+        // 15).
         if self.remaining.get(resources::NODES).is_some_and(|nodes| nodes < Quantity::ONE) {
             return Err(refuse("limit `nodes` is reached".to_owned()));
         }

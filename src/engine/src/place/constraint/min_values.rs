@@ -49,6 +49,7 @@ pub(crate) fn values<'o>(
     offerings: impl Iterator<Item = &'o Offering>,
 ) -> BTreeSet<&'o LabelValue> {
     let key = requirement.key().as_str();
+    // A key that a type has with any value contributes none (spec scheduling 10).
     let of = |all: &'o Requirements| all.get(key).and_then(Requirement::concrete);
     let mut values: BTreeSet<&LabelValue> =
         offerings.filter_map(|offering| of(&offering.requirements)).flatten().collect();
@@ -67,6 +68,7 @@ pub(crate) fn lowered(
 ) -> RuleSetId {
     let mut requirements = rules.requirements(set);
     for (key, (_, achieved)) in short {
+        // The API refuses `minValues` of zero (spec scheduling 3.1), so the demand goes altogether.
         let lowered = requirements.value_of(key).with_min_values((*achieved > 0).then_some(*achieved));
         requirements.replace(lowered);
     }
@@ -86,6 +88,7 @@ pub(crate) fn is_relaxed(set: RuleSetId, template: RuleSetId, rules: &Rules<'_>)
     let less = |rule: &crate::rules::RuleId| {
         let asked = rules.requirement(*rule);
         let left = now.get(asked.key().as_str()).and_then(karpenter_model::Requirement::min_values);
+        // A demand that is gone is `None`, which is less than every number.
         asked.min_values() > left
     };
     rules.rules_of(template).iter().any(less)

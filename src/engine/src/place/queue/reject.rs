@@ -62,6 +62,7 @@ fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
 /// Returns whether the pod's own requirements exclude every pool.
 fn opts_out(pod: &Pod, snapshot: &Snapshot) -> bool {
     let mut requirements = Requirements::from_labels(&snapshot.registry, &pod.node_selector);
+    // Only the first term counts for the requirements of a pod (spec scheduling 8.3).
     if let Some(term) = pod.required_terms.first() {
         requirements.add_all(&Requirements::from_expressions(&snapshot.registry, &term.expressions));
     }

@@ -101,6 +101,7 @@ impl Refused<'_, '_> {
             return self.too_small(&suitable);
         }
         let statements = self.demand.rules?;
+        // What the pod states has a host by itself, so its volumes are what rules all of them out.
         if let Some(instance_type) = self.host(statements) {
             let places = self.demand.places.iter().map(|place| self.rules.requirements(*place).to_string());
             let place = places.collect::<Vec<_>>().join(" or ");
@@ -160,5 +161,6 @@ impl Refused<'_, '_> {
 /// Returns the amounts by which `wanted` exceeds `available`.
 fn lacking(wanted: &Amounts, available: &Amounts) -> Vec<(ResourceIx, i128)> {
     let lacking = wanted.iter().map(|(resource, amount)| (resource, amount - available.at(resource)));
+    // A type that has less than nothing of a resource lacks nothing for a pod that does not ask for it.
     lacking.filter(|(resource, amount)| *amount > 0 && wanted.at(*resource) > 0).collect()
 }

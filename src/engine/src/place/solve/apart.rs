@@ -31,6 +31,7 @@ impl<'a> Solver<'a> {
             solver.repack();
         });
         if let Some((cheaper, filling)) = apart
+            // At least something, because the share of a very low price is zero in whole billionths.
             && price - cheaper >= (price / 100 * LEAST_SAVING).max(1)
         {
             self.filling = filling;

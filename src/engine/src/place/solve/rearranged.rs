@@ -117,6 +117,8 @@ impl<'a> Solver<'a> {
         empty: &Filling<'a>,
         place: impl FnOnce(&mut Self),
     ) -> Option<(i64, Filling<'a>)> {
+        // Nodes that were found to be full in one filling may have room in another, so that is forgotten each
+        // time.
         let before = std::mem::replace(&mut self.filling, empty.clone());
         self.caches.next_filling();
         place(self);

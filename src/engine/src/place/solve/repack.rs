@@ -55,6 +55,7 @@ impl Solver<'_> {
             number = number.next();
         }
         for nodes in self.similar() {
+            // One partition prices so many nodes at most.
             if (1 << FEW) > left {
                 break;
             }

@@ -64,6 +64,7 @@ impl Solver<'_> {
     pub(crate) fn bind_waiting(mut self) -> Vec<(PodKey, NodeId)> {
         let Some(counted) = self.counted() else { return Vec::new() };
         let mut waiting: Vec<PodIx> = self.compiled.queue.positions().collect();
+        // The order of the scheduler's queue: by priority, then as they came.
         waiting.sort_by_cached_key(|index| {
             let pod = self.compiled.pod(*index);
             (Reverse(pod.priority.unwrap_or(0)), pod.created_at, &pod.key)
@@ -82,6 +83,8 @@ impl Solver<'_> {
         base: &Base,
         replacement: Option<(&Launch, &Resources)>,
     ) -> bool {
+        // Nothing asks for CPU or memory, and then the scheduler has no scores by which it could prefer other
+        // nodes.
         let Some(counted) = self.counted() else { return true };
         for ties in [Ties::First, Ties::Last] {
             let (waiting, before) = self.displaced(removed, base);
@@ -93,6 +96,7 @@ impl Solver<'_> {
             let mut stand_in = StandIn { ties, tied: false, counted, coming };
             let survives = self.bind_all(waiting, &mut stand_in);
             self.take_back(before);
+            // Where no two nodes had equal scores the other order gives the same result.
             if !survives || !stand_in.tied {
                 return survives;
             }

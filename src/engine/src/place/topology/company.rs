@@ -199,6 +199,8 @@ impl Topology {
         let mut of_groups: IxVec<GroupIx, Vec<DaemonIx>> = IxVec::filled(Vec::new(), self.groups.len());
         for (index, planned) in daemons.iter() {
             let pod = &planned.daemon.pod;
+            // It may never come where the pods that it needs are missing, so it counts only where its own
+            // pods are.
             if !pod.pod_affinity.required.is_empty() {
                 continue;
             }
@@ -210,6 +212,7 @@ impl Topology {
             }
             for group in keeping_off(pod, snapshot).filter_map(|key| self.groups.get_index_of(&key)) {
                 let of_group = &mut of_groups[GroupIx::new(group)];
+                // Two terms of one daemon set may be the same rule.
                 if of_group.last() != Some(&index) {
                     of_group.push(index);
                 }
@@ -432,6 +435,7 @@ fn opposite(asked: &Requirement, registry: &LabelRegistry) -> Option<Requirement
             (Operator::DoesNotExist, asked.values())
         }
         Operator::DoesNotExist => (Operator::Exists, asked.values()),
+        // The values outside of bounds, words and absence among them, cannot be stated as one requirement.
         _ => return None,
     };
     let key = asked.key().clone();

@@ -68,6 +68,8 @@ pub(crate) fn fill(
                 }
             }
         }
+        // The owners of such a rule are counted elsewhere: as `bound_owners`, or in the requirements of those
+        // they keep out.
         if key.kind == Kind::Inverse {
             continue;
         }

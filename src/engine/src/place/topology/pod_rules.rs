@@ -120,6 +120,7 @@ fn pod_selector(term: &AffinityTerm, own: &Namespace, snapshot: &Snapshot) -> Po
 fn spread_key(pod: &Pod, spread: &SpreadConstraint, registry: &LabelRegistry) -> Option<GroupKey> {
     let mut selector = spread.selector.clone()?;
     for key in &spread.match_label_keys {
+        // A key that the pod does not have is ignored (spec scheduling 18.2).
         if let Some(value) = pod.labels.get(key) {
             selector.require(key, value);
         }
@@ -128,6 +129,7 @@ fn spread_key(pod: &Pod, spread: &SpreadConstraint, registry: &LabelRegistry) ->
         max_skew: spread.max_skew,
         min_domains: spread
             .min_domains
+            // The API defines `minDomains` for `DoNotSchedule` only.
             .filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule),
         filter: Filter::new(pod, spread, registry),
     };

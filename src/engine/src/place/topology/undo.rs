@@ -25,6 +25,7 @@ impl Topology {
     /// Undoes every change in the log.
     pub(crate) fn revert(&mut self) {
         let Some(mut journal) = self.journal.take() else { return };
+        // The last change first, because each was made on the result of those before it.
         for Change { group, domain, kind } in journal.drain(..).rev() {
             let (_, group) =
                 self.groups.get_index_mut(group.get()).expect("invariant: groups are never removed");

@@ -125,6 +125,7 @@ impl Solver<'_> {
                 }
                 members.sort_unstable();
                 let Some(rules) = rules else { return };
+                // A node in other domains would change what the rules about these count.
                 if self.caches.rules.about(rules, keys) != set.domains {
                     return;
                 }
@@ -172,6 +173,8 @@ impl Query<'_, '_> {
                         let own = self.caches.rules.meet(base, demand.rules?)?;
                         self.caches.rules.meet(own, *place)?
                     }
+                    // Other levels, or other places for volumes, could ask for something that the new node is
+                    // not.
                     _ => node.state.rules,
                 };
                 let kind = *known.entry(rules).or_insert_with(|| {
@@ -211,6 +214,7 @@ impl Query<'_, '_> {
                 let price = cheapest.entry(accepts).or_insert(i64::MAX);
                 *price = (*price).min(offering.price.nanos());
             }
+            // Offerings that no kind may be on.
             cheapest.remove(&0);
             let machine = |(accepts, price)| Machine { room: room.clone(), price, accepts };
             all.extend(cheapest.into_iter().map(machine));

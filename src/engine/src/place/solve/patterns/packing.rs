@@ -295,6 +295,7 @@ impl<'p> Packing<'p> {
         let mut counts = vec![0_usize; self.sizes.len()];
         let mut weights = vec![0_u64; room.len()];
         let mut caps = self.caps.clone();
+        // At the least possible cost, so that each size is examined at least once.
         let candidate = |size: usize| Candidate { size, value: values[size].unsigned_abs(), least_cost: 1 };
         let mut candidates: Vec<Candidate> = (0..self.sizes.len())
             .filter(|size| left[*size] > 0 && self.machines[machine].takes(&self.sizes[*size]))
@@ -307,6 +308,8 @@ impl<'p> Packing<'p> {
                     && fits(&self.sizes[size].amounts, &free)
             };
             for ((weight, free), room) in weights.iter_mut().zip(&free).zip(room) {
+                // A resource weighs the more the less of it is free: pods that need the other one are worth
+                // more then.
                 let share = (free << FREE_BITS).checked_div(*room).unwrap_or(0).max(1);
                 *weight = (1 << (2 * FREE_BITS)) / share.unsigned_abs();
             }

@@ -140,6 +140,7 @@ impl Query<'_, '_> {
     fn moving_together(&self, pods: &[PodIx]) -> Vec<Vec<PodIx>> {
         let mut groups: InternedMap<Result<GroupIx, PodIx>, Vec<PodIx>> = InternedMap::default();
         for pod in pods {
+            // The last level: a preference to share a host ties no pods together.
             let last = self.compiled.levels(*pod).last();
             let profile = last.and_then(|level| self.compiled.levels.profile(*level));
             let group = profile.and_then(|id| self.filling.topology.co_located(id));
