@@ -198,6 +198,7 @@ impl<'a> Solver<'a> {
             self.filling.outcomes.insert(index, outcome);
             return true;
         }
+        // Not among the promises that are kept first, because real pods take room before virtual ones.
         if self.compiled.pod(index).is_virtual() && self.keep_promise(index) {
             return true;
         }
@@ -338,6 +339,7 @@ impl<'a> Solver<'a> {
             reservations: &filling.reservations,
             devices: filling.devices.as_ref(),
         };
+        // Only a new node may lower `minValues` (spec scheduling 14).
         let (prices, lower) = (&mut demand_memo.prices, MinValuesPolicy::Strict);
         let mut joiner = Joiner::new(rules, surroundings, demand, bound, prices, lower);
         let mut used_up = false;

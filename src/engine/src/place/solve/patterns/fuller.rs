@@ -109,6 +109,7 @@ impl Search<'_, '_> {
         let mut choices = vec![choice(units.clone(), 0)];
         for machine in cheaper.into_iter().rev().take(MOST_CHEAPER) {
             let leaving = self.too_much_for(machine, &units);
+            // Where all would leave, that is the first choice already.
             if leaving.len() < units.len() && choices.iter().all(|known| known.leaving != leaving) {
                 choices.push(choice(leaving, machine.price));
             }
@@ -139,6 +140,8 @@ impl Search<'_, '_> {
             && choice
                 .leaving
                 .iter()
+                // A unit that is put on a machine never makes it cheaper, so a saving that is lost does not
+                // come back.
                 .all(|unit| self.settle(*unit, choice.load) && self.loads.price() < before);
         if !saves {
             self.loads.undo(mark);
@@ -300,6 +303,7 @@ impl Choice {
     /// Returns the saving times the share of `other`: a choice saves more for its share than another one where this is
     /// more.
     fn saving_by_share(&self, other: &Self) -> i128 {
+        // Small units may have a share that is rounded to zero.
         i128::from(self.saving) * i128::from(other.share.max(1))
     }
 }
