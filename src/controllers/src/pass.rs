@@ -155,6 +155,8 @@ impl<'a> Pass<'a> {
             }
             Effect::RegistrationHealth(outcome) => {
                 if let Some(claim) = self.claim() {
+                    // Only information: a status that cannot be written must not keep the claim from
+                    // registering.
                     health::note(self.context, &claim, &outcome).await;
                 }
                 Ok(())
@@ -245,6 +247,8 @@ impl<'a> Pass<'a> {
                 Err(error) => {
                     tracing::warn!(%error, "cannot terminate instance, trying again");
                     match error.kind.retry() {
+                        // A missing right or a protected instance ends only when a person acts, so it is
+                        // published on the object.
                         Retry::Slowly => finalize::Answer::Refused(error.to_string()),
                         Retry::Backoff | Retry::Never => finalize::Answer::Failed(error.to_string()),
                     }

@@ -110,6 +110,7 @@ pub(crate) async fn run(
         let closes = batch.left(context.now());
         let looks = batch.until_look(context.now()).filter(|_| settings.batch_early_launch);
         tokio::select! {
+            // In this order: triggers that have arrived are part of the batch that is about to close.
             biased;
             () = shutdown.cancelled() => return,
             trigger = triggered.recv() => match trigger {

@@ -134,6 +134,7 @@ pub async fn joined(
             Ok(()) if shutdown.is_cancelled() => continue,
             Ok(()) => RunError::Ended,
         };
+        // The first one that ends is the cause; others may end because of it.
         result = result.and(Err(early));
         // They finish what they are doing.
         shutdown.cancel();

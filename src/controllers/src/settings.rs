@@ -117,6 +117,7 @@ impl Settings {
                 pods_per_pass: reader.count("scheduling-pods-per-pass"),
                 default_spread: default_spread(&mut reader),
                 registration_timeout: reader.duration_from_one_minute("registration-timeout"),
+                // Zero, the default, waits without end.
                 initialization_timeout: Some(reader.span("initialization-timeout"))
                     .filter(|timeout| !timeout.is_zero()),
                 disruption: disruption(&mut reader),
@@ -138,9 +139,11 @@ impl Settings {
             legacy_node_repair: reader.boolean("legacy-node-repair"),
             repair_policies: reader.repair_policies("repair-policies"),
             cluster_state_observability: !reader.boolean("disable-cluster-state-observability"),
+            // The default, -1, is no limit, and neither is zero.
             memory_limit_bytes: u64::try_from(reader.number::<i64>("memory-limit"))
                 .ok()
                 .filter(|bytes| *bytes > 0),
+            // Zero and less count as the default, as in the reference (spec scheduling 31).
             cpu_requests_millicores: u32::try_from(reader.number::<i64>("cpu-requests"))
                 .ok()
                 .filter(|millicores| *millicores > 0)

@@ -71,6 +71,7 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
         .iter()
         .filter(|term| term.id.is_none() && term.name.is_none())
         .filter_map(|term| term.tags.as_ref().map(tag_filters))
+        // Without a filter EC2 returns every group of the region.
         .filter(|filters| !filters.is_empty())
         .collect();
     if !ids.is_empty() {

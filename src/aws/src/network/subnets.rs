@@ -130,6 +130,7 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
         .iter()
         .filter(|term| term.id.is_none())
         .filter_map(|term| term.tags.as_ref().map(tag_filters))
+        // Without a filter EC2 returns every subnet of the region.
         .filter(|filters| !filters.is_empty())
         .collect();
     if !ids.is_empty() {

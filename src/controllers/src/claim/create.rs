@@ -66,6 +66,7 @@ async fn named(context: &Context, mut claim: NodeClaim, pool: &PoolName) -> Resu
     loop {
         claim.metadata.name = Some(context.view.new_claim_name(pool, context.now()));
         match write::create(&claims, &claim).await {
+            // Another process, before or beside this one, has used the name.
             Err(error) if error.is_conflict() && tries < NAMES => tries += 1,
             answer => return answer.map_err(Into::into),
         }

@@ -54,6 +54,7 @@ fn spec(launch: &Launch) -> NodeClaimSpec {
             .collect(),
         resources: Some(ClaimResources { requests: Some(requests) }),
         node_class_ref: launch.node_class.clone(),
+        // In the notation of the pool: people and tools compare claims with it as texts.
         termination_grace_period: launch.termination_grace_period.map(Duration::from),
         expire_after: launch.expire_after.map_or_else(NillableDuration::never, NillableDuration::from),
     }

@@ -51,6 +51,7 @@ impl CommandOutcome {
             Self::Succeeded(command) => memory.succeeded(&command),
             Self::RolledBack(command, failure, at) => {
                 memory.rolled_back(&command, &failure.to_string(), at);
+                // A lack of capacity proves nothing about the template, so it closes no health gate.
                 if failure.blames_machines() {
                     memory.failed(&command, at);
                 }
@@ -88,6 +89,7 @@ impl RunningCommands {
         if let Some(open) = self.commands.lock().open.get_mut(&number) {
             open.placed = true;
         }
+        // Kept until the loop waits again; `notify_waiters` would be lost while it decides.
         self.placed.notify_one();
     }
 

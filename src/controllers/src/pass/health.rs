@@ -36,6 +36,7 @@ pub(crate) async fn note(context: &Context, claim: &Claim, outcome: &Registratio
     match write::merge_status(&context.all::<NodePool>(), name, &patch).await {
         Ok(Some(pool)) => context.view.put_pool(pool),
         Ok(None) => {}
+        // The next outcome writes the verdict again.
         Err(error) if error.is_conflict() => {}
         Err(error) => {
             tracing::warn!(nodepool = name, error = %Chain(&error), "cannot write how registrations went");

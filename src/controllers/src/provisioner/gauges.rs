@@ -74,6 +74,7 @@ impl Zones {
     /// Publishes the zones of the pods that wait, and drops those without a waiting pod.
     pub(super) fn publish(&self, snapshot: &Snapshot) {
         let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+        // Virtual pods have no phase, and the reference does not count them here (spec scheduling 12 and 23).
         for pod in snapshot.pending.iter().filter(|pod| pod.phase == PodPhase::Pending) {
             *counts.entry(effective_zone(snapshot, pod)).or_default() += 1.0;
         }

@@ -53,6 +53,7 @@ impl Classes {
                 let new = Arc::new(object.clone());
                 let before =
                     self.objects.lock().insert((kind.to_owned(), object.name_any()), Arc::clone(&new));
+                // On first sight nothing has changed: the conditions are older than this process.
                 if let Some(before) = before {
                     let (old, new) = (Conditioned::Class(before), Conditioned::Class(new));
                     self.publish(context, &StatusSeen::Changed { old, new });

@@ -165,6 +165,7 @@ fn spawn_watches(
     let (api, view, stopped) =
         (Api::<LimitRange>::all(context.client.clone()), Arc::clone(&context.view), shutdown.clone());
     tasks.spawn(async move {
+        // An installation may keep the roles of the reference, which do not allow this list.
         let without = "daemon sets without pods are taken at what their templates say";
         follow_if_allowed("LimitRange", without, api, stopped, |seen: Seen<LimitRange>| view.take(seen))
             .await;

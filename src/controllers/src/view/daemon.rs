@@ -39,6 +39,7 @@ impl Daemons {
         }
         let created = pod.creation_timestamp().map(|time| time.0).unwrap_or_default();
         let owner = (controller.uid.clone(), created);
+        // A pod of this name may have been made again, younger or for another owner.
         if self.owners.get(key) != Some(&owner) {
             self.forget(key);
             self.pods.entry(owner.0.clone()).or_default().insert((created, key.clone()));
@@ -105,6 +106,7 @@ impl Inner {
 
 impl Followed for DaemonSet {
     fn applied(mut self, view: &View) {
+        // Only the template is read.
         self.metadata.managed_fields = None;
         self.metadata.annotations = None;
         self.status = None;

@@ -146,6 +146,7 @@ impl View {
         claim.metadata.managed_fields = None;
         let (model, object) = (Arc::new(read::claim(&claim, &self.registry)), Arc::new(claim));
         if !self.is_ours(&model.node_class) {
+            // As long as its class could not be read it was taken for ours.
             self.forget_undecoded(&model.name, None);
             return object;
         }

@@ -29,6 +29,7 @@ impl View {
         } else {
             staying
         };
+        // Claims that cannot be decoded have machines as well.
         let existing = existing + inner.undecoded_of(name);
         let existing = u64::try_from(existing).unwrap_or(u64::MAX);
         if inner.reservations.reserve(name, pool.nodes_max(), existing, 1) == 1 {

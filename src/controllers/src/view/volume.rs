@@ -40,6 +40,7 @@ impl Followed for VolumeAttachment {
 
     fn complete(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
         let attachments = &mut view.lock().attachments;
+        // Wakes no Node: drains that wait for attachments look again every second.
         for of_node in attachments.values_mut() {
             // Attachments are in no namespace.
             of_node.retain(|name, _| keys.contains(&(String::new(), name.clone())));
