@@ -77,6 +77,8 @@ impl Cluster {
         let cluster = self.eks.describe_cluster(&self.name).await?;
         let ranges = [cluster.service_ipv4_cidr, cluster.service_ipv6_cidr];
         let [first, second] = match cluster.ip_family.as_deref() {
+            // The DNS of the cluster has an address of this range, and nodes take their family of addresses
+            // from it (aws#9602).
             Some("ipv6") => {
                 let [v4, v6] = ranges;
                 [v6, v4]

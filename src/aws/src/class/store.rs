@@ -117,6 +117,8 @@ impl NodeClassStore {
         let inner = self.inner.read();
         match inner.classes.get(name) {
             Some(class) => Lookup::Found(Arc::clone(class)),
+            // Also before the first complete list: a class that a newer release wrote would count as not read
+            // yet, and its pool would hear nothing of what is wrong.
             None if inner.undecoded.contains(name) => Lookup::Undecoded,
             None if inner.synced => Lookup::Absent,
             None => Lookup::NotSynced,

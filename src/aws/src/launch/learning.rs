@@ -93,6 +93,8 @@ impl Launcher {
             spot: purchase.capacity_type == CapacityType::Spot,
         };
         let mut out = outcome::takes_out(&refusal, attempt);
+        // EC2 can fail every call for spot for an hour with an error that names no offering (aws#9616), while
+        // on-demand would be sold. One failure is a hiccup, so only those that last count.
         let fails = purchase.capacity_type == CapacityType::Spot && error.kind == Kind::Transient;
         if fails && self.spot_failure.lasts() && purchase.has_other_capacity_types {
             out =

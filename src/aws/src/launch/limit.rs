@@ -52,6 +52,7 @@ impl Limit {
         let began = Instant::now();
         let answer = call.await;
         let failure = match &answer {
+            // CreateFleet answers with success when the launches inside of it were throttled.
             Ok(answer) => is_throttled(answer).then_some(Kind::Throttled),
             Err(error) => Some(error.kind),
         };

@@ -25,6 +25,8 @@ impl AwsProvider {
         let claim = request.claim.as_str();
         let class = self.class(OPERATION, &request.node_class)?;
         ready(OPERATION, claim, &class)?;
+        // Before EC2 is asked, which does not show a new machine for seconds: a claim whose status could not
+        // be written would get a second one.
         if let Some(machine) = self.ledger.answered(request) {
             tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
             return Ok(machine);

@@ -43,6 +43,7 @@ impl Provider for AwsProvider {
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
         let ended = self.instances.terminate(&instance).await;
         let ended = ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
+        // A claim that asks again must not be given a machine that ends.
         self.ledger.ended(id);
         // Taken, because Node and claim both ask: the reservation gets one instance back, not two.
         if ended == Termination::AlreadyGone

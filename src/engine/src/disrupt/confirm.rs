@@ -91,6 +91,8 @@ impl<'g, 'a> Look<'g, 'a> {
     /// refuse both.
     fn all_qualify(&self) -> Result<(), Rejection> {
         if let Some(promised) =
+            // The pods were promised this node within the same round, so the snapshot does not show it as
+            // nominated.
             self.still.iter().find(|candidate| self.assumed_cluster.is_promised(candidate.node))
         {
             let (nodes, detail) = (vec![promised.node.id.clone()], Blocker::Nominated.to_string());

@@ -25,6 +25,8 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
             false
         }
     });
+    // The rate of commands holds for all methods (docs/disruption.md), for removals without a replacement
+    // too.
     if let Err(held) = pass.may_command() {
         for candidate in &empty {
             pass.hold(&candidate.node.id, held.clone());
@@ -74,6 +76,7 @@ pub(crate) fn ready(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
         return Err(Reason::new(ReasonCode::NotEmpty, format_args!("{} pods", candidate.missed)));
     }
     if candidate.node.buffer_pods > 0 {
+        // The room of the buffer is what the node is kept for: without it another one would be launched.
         let places = format_args!("{} virtual pods", candidate.node.buffer_pods);
         return Err(Reason::new(ReasonCode::BufferPods, places));
     }

@@ -268,6 +268,8 @@ fn quote(candidate: &Candidate<'_>, catalogue: &Catalogue<'_>, mask: &Mask) -> Q
             quote.by_capacity_type.entry(offering.capacity_type).or_insert((offering.price, offering.price));
         *least = offering.price.min(*least);
         *most = offering.price.max(*most);
+        // Beside a published price an estimate proves nothing, so comparisons need to know of which kind a
+        // price is.
         if offering.estimated {
             quote.estimated.insert(offering.capacity_type);
         }

@@ -120,6 +120,8 @@ impl<'a> Relaxation<'a> {
         } else if !self.node.is_empty() {
             self.node.remove(0);
         } else if let Some(soft) = self.spread.iter().position(|spread| is_soft(spread)) {
+            // The last of the list takes its place, as in the reference (spec scheduling 20): of three that
+            // cannot all be met, the order decides which one survives.
             self.spread.swap_remove(soft);
         } else if may_tolerate && !self.tolerate {
             self.tolerate = true;

@@ -32,6 +32,7 @@ pub(crate) fn check(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
         let event = format!("NodePool {:?} has consolidation disabled", pool.name);
         return Err(Refusal::with_event(ReasonCode::ConsolidationDisabled, "", event));
     };
+    // Emptiness has had its turn with this node: what held it there holds here too.
     if candidate.is_empty() {
         return Err(Refusal::silent(
             ReasonCode::ConsolidateAfter,

@@ -71,6 +71,8 @@ impl<'a> BoundAntiAffinity<'a> {
 /// The rule of one term; a term without selector selects no pod.
 fn rule<'a>(term: &'a AffinityTerm, own: &Namespace, snapshot: &Snapshot) -> Option<Rule<'a>> {
     let scope = Scope::of(term, own, snapshot);
+    // An old name of a key, as `failure-domain.beta.kubernetes.io/zone`, means the same domains as the new
+    // one.
     let topology_key = snapshot.registry.normalize_key(&term.topology_key);
     Some(Rule { topology_key, selector: term.selector.as_ref()?, scope })
 }

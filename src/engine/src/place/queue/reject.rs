@@ -49,6 +49,7 @@ fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
     if pod.required_terms.iter().any(|term| !term.fields.is_empty()) {
         reasons.push(Reason::bare(ReasonCode::MatchFields));
     }
+    // Read as no restriction, such a term would launch a machine that the scheduler does not use.
     if pod.required_terms.iter().any(NodeTerm::is_empty) {
         reasons.push(Reason::new(
             ReasonCode::InvalidRequirement,

@@ -167,6 +167,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
         }
+        // The zone of the node is still open: it may come up where there are pods that this one's spread
+        // counts, and together they would be too many.
         if self.bound.is_some_and(|id| topology.crowds(id, number)) {
             return Joined::NotNow;
         }
