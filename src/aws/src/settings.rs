@@ -61,7 +61,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// Returns whether types list any devices: then resource claims are planned for, whatever `ignore-dra-requests` says.
+    /// Returns whether types list any devices: then resource claims are planned for, even with `ignore-dra-requests`.
     pub fn foresee_devices(self) -> bool {
         self.dra_nvidia_gpu || self.dra_efa
     }

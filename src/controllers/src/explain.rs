@@ -1,8 +1,8 @@
 //! Explanations of why a node stays, a pod waits or a pool takes no part: the last decisions, kept in memory.
 //!
-//! `GET /explain?node=NAME`, `?pod=NAMESPACE/NAME`, `?nodepool=NAME`, or without a question for the whole. Answers
-//! name objects and reasons; they hold no secrets, but what runs in a cluster is not everybody's business either, so
-//! only the process's own machine is answered: in a cluster through a port-forward, as `karpenter explain` makes one.
+//! `GET /explain?node=NAME`, `?pod=NAMESPACE/NAME`, `?nodepool=NAME`, or without a parameter for everything. Answers name
+//! objects and reasons. They hold no secrets, but show what runs in the cluster, so only the process's own machine is
+//! answered: in a cluster through a port-forward, as `karpenter explain` makes one.
 
 mod answer;
 mod launches;

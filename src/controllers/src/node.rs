@@ -1,4 +1,5 @@
-//! Nodes: what each offers and is asked for, what they lack, and what ends them.
+//! Controllers of Nodes: their amounts, labels that older versions did not set, the taint of nodes that wait together, and
+//! their end by a notice, by repair or by deletion.
 
 pub(super) mod amounts;
 pub(super) mod hydration;

@@ -70,7 +70,7 @@ struct Slices {
 }
 
 impl Memory {
-    /// Leaves as many pods to the snapshot as one pass plans for; whether there are more.
+    /// Leaves as many pods to the snapshot as one pass plans for; returns whether there are more.
     fn admit(&self, snapshot: &mut Snapshot) -> bool {
         let admitted = self.slices.lock().backlog.admit(&snapshot.pending, most(snapshot));
         let left_out = admitted.len() < snapshot.pending.len();

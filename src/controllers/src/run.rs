@@ -178,7 +178,7 @@ async fn listed(context: &Context, shutdown: &CancellationToken) -> bool {
     true
 }
 
-/// Starts the controllers; what asks the provisioner for plans is returned.
+/// Starts the controllers, and returns the triggers of the provisioner.
 fn spawn_controllers(
     tasks: &mut JoinSet<()>,
     context: &Context,
@@ -214,7 +214,7 @@ fn spawn_evictions(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Cancel
     evictions
 }
 
-/// Starts the provisioner and what asks it for plans, which is returned.
+/// Starts the provisioner, and returns its triggers.
 fn spawn_provisioner(
     tasks: &mut JoinSet<()>,
     context: &Context,

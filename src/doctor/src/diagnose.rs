@@ -49,7 +49,7 @@ pub enum Health {
 }
 
 impl Report {
-    /// The sum.
+    /// Returns the health that findings and checks that could not look add up to.
     pub fn health(&self) -> Health {
         if self.findings.iter().any(|finding| finding.severity > Severity::Advice) {
             Health::Unhealthy
@@ -125,7 +125,7 @@ fn finding(check: &Check, evidence: Vec<Evidence>) -> Finding {
     Finding { id, severity: worst.unwrap_or(severity), scope, symptom, cause, fix, evidence }
 }
 
-/// Everything that was said and is one of the phrases; each object once, with the first such text.
+/// Returns the texts in which one of the phrases is found; each object once, with its first such text.
 ///
 /// Reported causes are findings even if another source kept silent; silence is only "nothing wrong" if every source could be
 /// asked.

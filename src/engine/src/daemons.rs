@@ -26,7 +26,7 @@ use crate::node_labels::{Fact, fact};
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::Volumes;
 
-/// The name of a node that no daemon set asks for by name; none can, because it is no name.
+/// Name of a node that no daemon set can ask for, because it is not a valid name.
 const UNNAMED: &str = "?";
 
 /// Labels that every node we manage has once it is up.

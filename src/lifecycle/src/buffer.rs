@@ -36,10 +36,10 @@ pub enum Source<'a> {
     ReplicaSet(&'a str),
 }
 
-/// Contents of the object that the pods of a buffer are like.
+/// Pods that the object of a buffer describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
-    /// A pod as it would make one.
+    /// Pod that the object would create.
     pub pod: Pod,
     /// Number of its replicas; a pod template has none.
     pub replicas: Option<u32>,
@@ -85,7 +85,7 @@ impl Unresolved {
     }
 }
 
-/// Object that the pods of `buffer` are like.
+/// Returns the object that `buffer` refers to.
 pub fn source(buffer: &Buffer) -> Result<Source<'_>, Unresolved> {
     let (group, kind, name) = match &buffer.like {
         None => return Err(Unresolved::NoReference),
@@ -112,7 +112,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reason that this object does not exist.
+    /// Returns the reason for a buffer whose object does not exist.
     pub fn missing(self) -> Unresolved {
         match self.named() {
             ("PodTemplate", name) => Unresolved::NoPodTemplate(name.to_owned()),

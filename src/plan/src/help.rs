@@ -227,7 +227,7 @@ fn of_volumes(snapshot: &Snapshot, pod: &Pod, pool: &str) -> String {
     }
 }
 
-/// What both allow; `None` where that is nothing.
+/// Returns the requirements of both; `None` where they exclude each other.
 fn meet(one: &Requirements, other: &Requirements) -> Option<Requirements> {
     one.intersects(other).ok()?;
     let mut both = one.clone();

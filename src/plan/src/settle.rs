@@ -78,7 +78,7 @@ pub(crate) fn pools(objects: &mut Objects, registry: &LabelRegistry, at: Timesta
     unready
 }
 
-/// Sets the conditions that make a pool ready; why it is not, if so.
+/// Sets the conditions that make a pool ready; returns the reason if it is not.
 fn judge(
     list: &mut Vec<Condition>,
     pool: &NodePool,

@@ -1,4 +1,4 @@
-//! Standard output of commands that report. What reads it may close it.
+//! Standard output of commands that report. Its reader may close it at any time.
 
 use std::io::{self, ErrorKind, Write};
 

@@ -32,7 +32,7 @@ pub fn class_ref(name: &str) -> Value {
     json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name})
 }
 
-/// An EC2NodeClass that finds what is tagged for discovery by `cluster`, with `spec` in its own.
+/// An EC2NodeClass that selects what is tagged for discovery by `cluster`, with the fields of `spec` in its spec.
 pub fn node_class(name: &str, cluster: &str, spec: &Value) -> Value {
     let discovery = json!([{"tags": {"karpenter.sh/discovery": cluster}}]);
     let usual = json!({
@@ -47,7 +47,7 @@ pub fn node_class(name: &str, cluster: &str, spec: &Value) -> Value {
     })
 }
 
-/// A NodePool of the EC2NodeClass `default`, with these requirements and with `spec` in its own.
+/// A NodePool of the EC2NodeClass `default`, with these requirements and the fields of `spec` in its spec.
 pub fn node_pool(name: &str, requirements: &[Value], spec: &Value) -> Value {
     let template = json!({"spec": {"nodeClassRef": class_ref("default"), "requirements": requirements}});
     json!({
@@ -71,14 +71,14 @@ pub fn pod(name: &str, cpu: &str, change: &Value) -> Value {
     with(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(cpu)}), change)
 }
 
-/// Pods that come back when they go, labelled `app: <name>`, each with this much CPU and with `spec` in its own.
+/// A ReplicaSet of pods labelled `app: <name>`, each with this much CPU and the fields of `spec` in its spec.
 pub fn replica_set(name: &str, replicas: usize, cpu: &str, spec: &Value) -> Value {
     let mut set = workload("ReplicaSet", name, &with(pod_spec(cpu), spec));
     set["spec"]["replicas"] = replicas.into();
     set
 }
 
-/// A Deployment, as [`replica_set`].
+/// A Deployment with the same pods as [`replica_set`].
 pub fn deployment(name: &str, replicas: usize, cpu: &str, spec: &Value) -> Value {
     with(replica_set(name, replicas, cpu, spec), &json!({"kind": "Deployment"}))
 }
@@ -105,14 +105,14 @@ fn pod_spec(cpu: &str) -> Value {
     })
 }
 
-/// Part of a pod's spec: it needs a node that no pod with the label `app: <app>` is on.
+/// Part of a pod's spec that keeps it off nodes with a pod labelled `app: <app>`.
 pub fn apart(app: &str) -> Value {
     json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}},
     ]}}})
 }
 
-/// Part of a pod's spec: it takes a port of its node, so no two of its kind share one.
+/// Part of a pod's spec that takes a port of its node, so that no two such pods share one.
 pub fn on_port_80(cpu: &str) -> Value {
     json!({"containers": [{
         "name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}},

@@ -92,8 +92,8 @@ pub fn volume(object: &PersistentVolume) -> Result<VolumeFacts, Error> {
     })
 }
 
-/// Zones and regions in the labels of a volume, where plugins of the tree and people write them: the scheduler keeps to
-/// them as to the node affinity. `__` stands between several.
+/// Returns the zones and regions in the labels of a volume, where in-tree plugins and people write them: the scheduler keeps
+/// to them as to the node affinity. `__` stands between several.
 fn of_labels(object: &PersistentVolume) -> Vec<Expression> {
     let labels = object.metadata.labels.iter().flatten();
     let of_place = labels.filter(|(key, _)| label::PLACES_OF_VOLUMES.contains(&key.as_str()));
@@ -107,7 +107,7 @@ fn of_labels(object: &PersistentVolume) -> Vec<Expression> {
         .collect()
 }
 
-/// Each of `terms` with `place` in addition; none of them is everywhere.
+/// Returns each of `terms` with `place` added. A volume without terms can be attached everywhere.
 fn within(place: Vec<Expression>, mut terms: Vec<Vec<Expression>>) -> Vec<Vec<Expression>> {
     if place.is_empty() {
         return terms;

@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::recording::{CLUSTER, Recording};
 use crate::world::{Setup, World, Writes};
 
-/// Starts everything on the ground that the recording was laid out on.
+/// Starts everything in the cluster and account that the recording was made in.
 fn start(setup: Setup, recording: &Recording) -> (World, Writes) {
     let (writes, client) = Writes::around(setup.server.client());
     let machines = Arc::new(Ec2Machines::new(setup.account.clients(), CLUSTER));
@@ -39,7 +39,7 @@ fn changes(world: &World) -> Vec<(&'static str, String)> {
     changing.map(|call| (call.operation, call.subject)).collect()
 }
 
-/// The object in the API server that has kind, namespace and name of `like`.
+/// Returns the object in the API server with kind, namespace and name of `like`.
 fn stored(world: &World, like: &Value) -> Option<Arc<Value>> {
     let (group, version) = text(like, "/apiVersion").rsplit_once('/').unwrap_or(("", "v1"));
     world.server.read(|store| {

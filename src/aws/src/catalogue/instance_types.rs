@@ -1,8 +1,8 @@
 //! The planner's list of instance types for a `NodeClass`: catalogue, prices and recent failures joined
 //! (spec aws-provider 3.2, 3.9).
 //!
-//! The join is remembered per `NodeClass` and made again only when one of its inputs has changed; what is out of
-//! capacity is laid over it, copying only the types concerned. A list is handed out as one shared slice.
+//! The join is remembered per `NodeClass` and made again only when one of its inputs has changed; what is out of capacity is
+//! laid over it, copying only the types concerned. Callers get one shared list.
 //!
 //! Most classes of a cluster see the same types, so equal lists are one object, equal types of different lists are one
 //! object, and types that differ have their equal parts in common ([`SharedTypes`]). What only one class sees goes

@@ -49,7 +49,7 @@ impl Evaluated {
     /// Takes the result of an expression.
     ///
     /// # Errors
-    /// Why a kubelet would not take it.
+    /// Reason for which a kubelet would not take the value.
     pub(crate) fn put(&mut self, place: &Place, result: i64) -> Result<(), String> {
         match place {
             Place::MaxPods => {

@@ -152,7 +152,7 @@ pub(crate) fn of_placement(claim: &Claim, group: Option<&Group>) -> Option<Drift
     (actual != wanted).then_some(PLACEMENT_GROUP)
 }
 
-/// Both sides carry a hash of the same version, and the hashes differ.
+/// Returns whether both sides carry a hash of the same version, and the hashes differ.
 fn static_fields(claim: &BTreeMap<String, String>, class: Option<&BTreeMap<String, String>>) -> bool {
     let Some(class) = class else { return false };
     let both = |key: &str| Some((claim.get(key)?, class.get(key)?));

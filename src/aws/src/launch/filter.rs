@@ -1,8 +1,7 @@
 //! Choice of the types that a launch asks for among those a claim allows (spec aws-provider 5.2, 5.3).
 //!
-//! The planner names suitable types; these rules keep EC2 from choosing something wasteful out of it: hardware
-//! no pod asks for, or spot capacity more expensive than on-demand. Pure; the input is never changed in
-//! place.
+//! The planner names suitable types; these rules keep EC2 from a wasteful choice among them: hardware no pod asks for, or
+//! spot capacity more expensive than on-demand. Pure; the input is never changed in place.
 
 pub mod reserved;
 
@@ -150,8 +149,8 @@ fn exotic(instance_type: &InstanceType) -> bool {
     metal || accelerated.iter().any(|name| !instance_type.capacity.amount(name).is_zero())
 }
 
-/// Drops spot offerings more expensive than the cheapest on-demand one whose price rests on the same, when
-/// the claim takes either.
+/// Drops spot offerings more expensive than the cheapest on-demand one, estimates compared with estimates alone, when the
+/// claim takes either.
 fn without_expensive_spot(candidates: Vec<Candidate>, requirements: &Requirements) -> Vec<Candidate> {
     let allowed = |capacity_type: CapacityType| {
         requirements.get(label::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(capacity_type.as_str()))
@@ -165,10 +164,11 @@ fn without_expensive_spot(candidates: Vec<Candidate>, requirements: &Requirement
             all.filter(|one| one.capacity_type == CapacityType::OnDemand && one.estimated == estimated);
         comparable.map(|one| one.price).min().unwrap_or(Price::MAX)
     };
-    // Next to an estimate, a price from a source proves nothing.
-    let (told, estimated) = (on_demand(false), on_demand(true));
+    // Estimates are off by a factor of three for accelerators, so they prove nothing about published prices.
+    let (published, estimated) = (on_demand(false), on_demand(true));
     let expensive = |one: &Offering| {
-        one.capacity_type == CapacityType::Spot && one.price > if one.estimated { estimated } else { told }
+        one.capacity_type == CapacityType::Spot
+            && one.price > if one.estimated { estimated } else { published }
     };
     candidates
         .into_iter()

@@ -166,7 +166,7 @@ impl Prices {
         Source::ALL.into_iter().map(on_demand).chain(spot).collect()
     }
 
-    /// Estimates again after what is known has changed; whether that changed an estimate.
+    /// Estimates again after what is known has changed; returns whether that changed an estimate.
     fn estimate(&self, state: &mut State) -> bool {
         let like = table::of(table::like(&self.clients.region));
         let elsewhere = like.map(|table| table.prices).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Bottlerocket's settings as text: keys in order, every table with its header, literal strings in single quotes.
 //!
 //! TOML can be written in many ways that read the same. This is the way of the reference's documents, so that people who
-//! compare them see differences of content, not of notation. The order of settings of Kubernetes that no recorded
-//! document of the reference has is by name.
+//! compare them see differences of content, not of notation. Settings of Kubernetes that no recorded document of the
+//! reference has follow in order of their names.
 
 use toml::{Table, Value};
 
@@ -25,7 +25,7 @@ pub(super) fn write(document: &Table) -> String {
     out
 }
 
-/// Values first, then the tables below, each after an empty line unless nothing is before it in its own table.
+/// Writes the values first, then the tables below, each after an empty line unless it is the first thing in its own table.
 fn body<'a>(out: &mut String, path: &mut Vec<&'a str>, table: &'a Table) {
     let mut fields: Vec<(&str, &Value)> = table.iter().map(|(key, value)| (key.as_str(), value)).collect();
     let rank = |key: &str| KUBERNETES.iter().position(|first| *first == key).unwrap_or(KUBERNETES.len());

@@ -1,5 +1,5 @@
-//! Begins the reboot that a command of repair asks for. What follows is on the claim, where `nodeclaim.reboot` reads it, so the
-//! command is over as soon as that is written.
+//! Begins the reboot that a command of repair asks for. Its further course is recorded on the claim, where
+//! `nodeclaim.reboot` reads it, so the command is over as soon as that is written.
 
 use karpenter_api::NodeClaim;
 use karpenter_kube_harness::write;

@@ -196,7 +196,7 @@ fn promised_on(context: &Context, node: &NodeName) -> Vec<Arc<Pod>> {
     context.view.with_cluster(|cluster| cluster.promised_on(node))
 }
 
-/// Names `node` in the status of one pod; whether it makes sense to go on with others.
+/// Names `node` in the status of one pod; returns whether it makes sense to go on with others.
 async fn name(context: &Context, pod: &Pod, node: &NodeName) -> bool {
     let pods: Api<v1::Pod> = Api::namespaced(context.hints.clone(), pod.key.namespace.as_str());
     // The uid: a pod that was made again under the same name was not planned for. The API server refuses that with 422, and the

@@ -1,5 +1,4 @@
-//! Series of pools that have gone: kept until the last of what happened to their machines has been scraped, and dropped
-//! then.
+//! Series of pools that are gone: kept until the last changes of their machines have been scraped, then dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +8,7 @@ use karpenter_model::PoolName;
 /// Time that the series of a pool outlive it and its machines.
 const KEPT: SignedDuration = SignedDuration::from_mins(10);
 
-/// The pools that have series, and since when those have gone that are not there any more.
+/// Pools that have series, each with the time since which it is gone; `None` while it is there.
 #[derive(Debug, Default)]
 pub(super) struct Departed(BTreeMap<PoolName, Option<Timestamp>>);
 

@@ -82,8 +82,8 @@ impl Zones {
     }
 }
 
-/// The one zone a pod can go to, `flexible` when there are several, `none` when there is no such zone. Counts what the
-/// pod and its volumes require; where topology rules would put it is the planner's business.
+/// The one zone a pod can go to, `flexible` when there are several, `none` when there is no such zone. The requirements of
+/// the pod and its volumes count, rules about other pods do not.
 fn effective_zone(snapshot: &Snapshot, pod: &Pod) -> String {
     let registry = &snapshot.registry;
     let own = zones_of(registry, &wanted(pod));

@@ -1,4 +1,4 @@
-//! Every file in `cases/` is converted; what comes out and what is said about it are in the files beside it.
+//! Every file in `cases/` is converted; the manifests and the report are in the files beside it.
 //!
 //! `NAME.yaml` is the input, `NAME.out.yaml` the manifests, `NAME.report.txt` exit code and report. A first line
 //! `# options: ...` gives the flags. `UPDATE_GOLDEN=1` rewrites the last two; the diff is the review.

@@ -2,8 +2,8 @@
 //! brakes is felt. Each has a setting ([`karpenter_model::settings::Brakes`]), an event (`DisruptionHeld`) and a
 //! count.
 //!
-//! - mass drift: after a start, or when instance types vanish from what the provider says, drift of many nodes at
-//!   once smells of missing or misread data. It is held until it has lasted longer than drift takes to be found wrong;
+//! - mass drift: after a start, or when instance types vanish from the provider's list, drift of many nodes at once smells
+//!   of missing or misread data. It is held until it has lasted longer than drift takes to be found wrong;
 //! - health gate: when replacements of a pool do not come up, nothing more is replaced by nodes of it, except for one
 //!   try after every pause (30 min by default);
 //! - no capacity: a node of a static pool is not given up for one that cannot be bought now;

@@ -134,8 +134,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// Returns the objection of its pods to being disrupted by `method`: none, if drift may run into the deadline of the
-    /// claim's termination grace period, and for repair what its policy says.
+    /// Returns the objection of its pods to being disrupted by `method`: none for repair, which has a rule of its own about
+    /// blocking pods, and none if drift may run into the deadline of the claim's termination grace period.
     pub(crate) fn blocker(&self, method: Method) -> Option<&Blocker> {
         let eventual = method.reason() == DisruptionReason::Drifted;
         let waived = method == Method::Repair || eventual && self.claim.termination_grace_period.is_some();

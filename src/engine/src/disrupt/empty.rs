@@ -93,7 +93,7 @@ pub(crate) fn quiet_for(
 ) -> Result<(), Reason> {
     let since = node.claim.as_deref().and_then(Claim::quiet_since);
     let Some(since) = since else { return Err(Reason::bare(ReasonCode::NotInitialized)) };
-    // Says the same in every pass: an instant, not what has passed.
+    // An instant, not the time that has passed: the reason is the same in every pass and no news.
     let until = later(since, quiet);
     if snapshot.now < until {
         let detail = format!("{}s of pool {}, until {until}", quiet.as_secs(), pool.name);

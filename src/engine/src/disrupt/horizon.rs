@@ -1,9 +1,10 @@
 //! Instant until which a decision stands if nothing changes but the time.
 //!
 //! Everything a decision takes from the clock is a comparison with an instant that is known beforehand: the end of a
-//! nomination, of a quiet time, of a do-not-disrupt, of a hold, of the toleration of a condition, the edges of budget windows, and what the memory
-//! forgets. The earliest of those ahead is the horizon; code that lets another answer depend on time adds its instant
-//! here (`tests/it/disruption/settled.rs` compares with deciding afresh at every step).
+//! nomination, of a quiet time, of a do-not-disrupt, of a hold or of the toleration of a condition, the edges of budget
+//! windows, and the instants at which the memory forgets. The earliest of those ahead is the horizon; code that lets another
+//! answer depend on time adds its instant here (`tests/it/disruption/settled.rs` compares with deciding afresh at every
+//! step).
 
 use jiff::Timestamp;
 use karpenter_model::clock::later;

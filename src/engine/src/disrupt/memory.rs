@@ -229,7 +229,7 @@ impl Memory {
         self.gates.retain(|pool, _| snapshot.pools.iter().any(|known| known.name == *pool));
     }
 
-    /// Records whether `method` came to an end in a pass; whether it has not for too long.
+    /// Records whether `method` came to an end in a pass; returns whether it has not for too long.
     pub(crate) fn ended(&mut self, method: Method, unfinished: bool, now: Timestamp) -> bool {
         self.unfinished.note(method, unfinished, now)
     }

@@ -77,9 +77,9 @@ impl Note {
         }
     }
 
-    /// A node may not be disrupted. Told again when something else keeps it: another reason, or another `operand`,
-    /// such as the pod or the budget. Other words about the same are not news: they list amounts and all pods
-    /// concerned, which change all the time.
+    /// An event about a node that may not be disrupted. It is published again when something else keeps the node: another
+    /// reason, or another `operand`, such as the pod or the budget. Another text about the same is not news: texts list
+    /// amounts and all pods concerned, which change all the time.
     pub(crate) fn blocked(id: &NodeId, why: ReasonCode, operand: &str, message: impl Into<String>) -> Self {
         Self::machine(id, NoteKind::DisruptionBlocked, message).distinguished_by(format!("{why} {operand}"))
     }

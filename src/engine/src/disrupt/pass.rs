@@ -1,7 +1,7 @@
 //! One pass over all methods: what they share and what they report.
 //!
-//! A method asks for its nodes with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
-//! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a node stays.
+//! A method asks for its nodes with [`Pass::eligible`], checks budgets and brakes, simulates a removal with
+//! [`Pass::what_if`], and either proposes a command or records with [`Pass::keep`] why a node stays.
 
 mod allowance;
 mod assumed;

@@ -96,7 +96,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Nodes whose condition was tolerated long enough and that nothing keeps; says why the others of them stay.
+/// Returns the nodes whose condition was tolerated long enough and that nothing keeps, and records why the other ones stay.
 fn eligible<'a>(pass: &mut Pass<'a>) -> Vec<Broken<'a>> {
     let snapshot = pass.snapshot;
     let policies = &snapshot.repair;

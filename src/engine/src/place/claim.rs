@@ -29,7 +29,7 @@ struct Candidate<'a> {
     name: &'a InstanceTypeName,
     cheapest: &'a Offering,
     variant: VariantIx,
-    /// Other instance types of the type; most have none.
+    /// Other variants of the instance type; most have none.
     others: Vec<VariantIx>,
 }
 

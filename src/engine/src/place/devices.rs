@@ -85,7 +85,7 @@ impl<'a> Holdings<'a> {
         self.ledger.version()
     }
 
-    /// Serves `claims` on `node`; whether that can be done.
+    /// Serves `claims` on `node`; returns whether that can be done.
     pub(crate) fn join(&mut self, node: &Node, claims: &[ClaimId], registry: &LabelRegistry) -> bool {
         let satisfies = |asked: &Requirement| node_labels::satisfies(node, asked, registry);
         let allocatable = node.effective_allocatable();

@@ -26,7 +26,7 @@ pub(crate) struct State {
     pub(crate) variants: Bits<VariantIx>,
     /// Volumes of its pods that other pods mount too.
     pub(crate) attached: BTreeSet<VolumeIx>,
-    /// Reservations it holds an instance of one of.
+    /// Reservations it may be launched into: it holds one instance of one of them.
     pub(crate) reserved: BTreeSet<ReservationId>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct InFlightNode {
     pub(crate) ports: HostPorts,
     /// Positions of its pods in the queue.
     pub(crate) pods: Vec<PodIx>,
-    /// The number its devices are held under, if it holds any.
+    /// Number under which its devices are held; `None` without devices.
     pub(crate) devices: Option<InFlightIx>,
 }
 
@@ -55,8 +55,8 @@ impl State {
         Self { rules, total, variants, attached: BTreeSet::new(), reserved: BTreeSet::new() }
     }
 
-    /// Returns the state with nothing but what `demand` takes in it: other pods that are expected bring theirs
-    /// when they come.
+    /// Returns the state with the amounts and volumes of `demand` alone: other pods that are expected add theirs when they
+    /// join.
     pub(crate) fn with_only(self, demand: &Demand) -> Self {
         let (mut total, mut attached) = (demand.amounts.clone(), BTreeSet::new());
         demand.attach(&mut attached, &mut total);
@@ -145,8 +145,7 @@ pub(crate) fn fitting(
     fitting
 }
 
-/// Computes [`fitting`] where there is room for the result already: `fitting` becomes it, the content of
-/// `scratch` is lost.
+/// Computes [`fitting`] into the bits of `fitting`, which are reused; the content of `scratch` is lost.
 pub(crate) fn fit(
     total: &Amounts,
     allowed: &Bits<VariantIx>,

@@ -215,7 +215,7 @@ mod tests {
         Reservations { left, policy, ..Reservations::default() }
     }
 
-    /// In-flight node `number` asks for one of `names`; whether it gets one.
+    /// In-flight node `number` asks for one of `names`; returns whether it gets one.
     fn holds(reservations: &mut Reservations, number: usize, names: &[&str]) -> bool {
         let number = node(number);
         let Ok(among) = reservations.reservable(number, ids(names)) else { return false };

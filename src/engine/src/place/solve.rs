@@ -186,7 +186,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Tries to place the pod at `index`; whether there is nothing more to try for it.
+    /// Tries to place the pod at `index`; returns whether there is nothing more to try for it.
     fn settle(&mut self, index: PodIx) -> bool {
         // One that was refused before may get a place on a new node, whose outcome is not known before the end.
         self.filling.outcomes.swap_remove(&index);

@@ -26,8 +26,8 @@ where
     }
 }
 
-/// Returns whether `found` is the object that was `sent` under this name, as it may have become since: what identifies it are
-/// the owners it was given, by uid, and its spec, to which the server adds defaults.
+/// Returns whether `found` is the object that was `sent` under this name, or what has become of it: its owners, by uid, and
+/// its spec, to which the server adds defaults, identify it.
 pub(super) fn is_what_was_sent<K: Object>(found: &K, sent: &K) -> bool {
     let part = |object: &K, pointer: &str| {
         let object = serde_json::to_value(object).ok()?;

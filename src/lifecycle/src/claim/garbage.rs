@@ -114,7 +114,8 @@ pub fn is_claimed(machine: &Machine, claim: &Claim) -> bool {
     claim.provider_id.as_ref().is_none_or(|id| *id == machine.provider_id)
 }
 
-/// Registered, not being deleted, machine absent or ending, and no Node of it still reporting Ready.
+/// Returns the claims that are registered and not being deleted, whose machine is absent or ending, and of which no Node
+/// still reports Ready.
 fn claims_without_machine(facts: Facts<'_>, living: &BTreeSet<&ProviderId>) -> Vec<ClaimName> {
     let mut ready: BTreeMap<&ProviderId, bool> = BTreeMap::new();
     for node in facts.nodes {
@@ -145,7 +146,8 @@ fn registered_before(claim: &Claim, instant: Timestamp) -> bool {
     claim.true_since(ConditionType::Registered).is_some_and(|since| since < instant)
 }
 
-/// Older than the grace, not ending, and neither its id nor the claim in its tags is known.
+/// Returns the machines older than the grace that are not ending and of which neither the id nor the claim in the tags is
+/// known.
 fn machines_without_claim(facts: Facts<'_>) -> Vec<Machine> {
     let ids: BTreeSet<&ProviderId> =
         facts.claims.iter().filter_map(|claim| claim.provider_id.as_ref()).collect();

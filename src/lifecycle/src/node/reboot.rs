@@ -1,9 +1,9 @@
 //! Reboot of the machine of a claim in place of its replacement (core #3336).
 //!
-//! The condition `Rebooting` says how far it is: requested, while the node drains behind a taint of its own; issued, once the
+//! The condition `Rebooting` has its stage: requested, while the node drains behind a taint of its own; issued, once the
 //! cloud was asked; then over. The boot id of before is written ahead of the call, so that a process that starts in between
-//! sees on the Node that the machine has booted, and asks no second time. Deadlines count from transitions of conditions; only
-//! the time for which a call that fails is repeated is that of one process.
+//! sees on the Node that the machine has booted, and asks no second time. Deadlines count from transitions of conditions;
+//! only the time for which a call that fails is repeated is that of one process.
 //!
 //! What fails ends with the claim: its machine was broken before, and provisioning launches what the pods need.
 

@@ -9,9 +9,8 @@ use crate::id::LabelValue;
 const SHOWN_VALUES: usize = 5;
 
 impl Requirement {
-    /// The requirement as API expressions: one per bound, one for listed values and one for the label where values are
-    /// excluded and it is asked for all the same, each with `minValues`.
-    /// Reading them back intersects them, so nothing is lost.
+    /// Returns the requirement as API expressions, each with `minValues`: one per bound, one for listed values, and `Exists`
+    /// where values are excluded and the label is required. Reading them back intersects them, so nothing is lost.
     pub fn to_expressions(&self) -> Vec<Expression> {
         let expression = |operator, values| Expression {
             key: self.key.clone(),

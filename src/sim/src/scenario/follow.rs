@@ -121,7 +121,7 @@ impl Steps {
 struct OpenSpans(BTreeMap<FaultName, u32>);
 
 impl OpenSpans {
-    /// A span of a fault begins or ends; whether with it the fault becomes possible or impossible.
+    /// A span of a fault begins or ends; returns whether with it the fault becomes possible or impossible.
     fn change(&mut self, fault: FaultName, begins: bool) -> bool {
         let open = self.0.entry(fault).or_default();
         let before = *open;

@@ -1,5 +1,5 @@
 //! Record of a played scenario, as far as expectations may ask for it: made of objects as the API server has them, and of
-//! instances with their prices. Where these come from is for the caller to know.
+//! instances with their prices, all of which the caller supplies.
 //!
 //! A [`Picture`] is taken every few seconds and kept when it differs from the one before, so a quiet day is short.
 
@@ -14,7 +14,7 @@ use karpenter_model::clock::since;
 use karpenter_model::names::label;
 use serde_json::Value;
 
-/// Everything that is known of a run. [`judge`](super::judge::judge) compares it with what was expected.
+/// Facts about a run. [`judge`](super::judge::judge) compares it with what was expected.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     pub(crate) pictures: Vec<Picture>,
@@ -75,7 +75,7 @@ pub(crate) struct Wait {
     pub(crate) workload: String,
     created: Timestamp,
     running: Option<Timestamp>,
-    /// It is gone, or the run is over.
+    /// Time at which the pod began to go, or the run ended.
     ended: Timestamp,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Occurrence {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) message: String,
-    /// Since the beginning, of each time it was written.
+    /// Times at which it was written, since the beginning.
     pub(crate) times: Vec<Duration>,
 }
 
@@ -118,12 +118,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The scenario takes these instances back: nodes on them that go are interrupted ones.
+    /// Records instances that the scenario takes back: removals of their nodes count as interruptions.
     pub fn taken(&mut self, ids: impl IntoIterator<Item = String>) {
         self.ended.extend(ids);
     }
 
-    /// A state of a pod: every one counts, for the time it waited. `gone` when it was the last; `now` is when.
+    /// Records a state of a pod at `now`, for the time that the pod waits. `gone` is true for the last one.
     pub fn pod(&mut self, now: Timestamp, pod: &Value, gone: bool) {
         if owner_kind(pod) == "DaemonSet" {
             return;
@@ -144,7 +144,7 @@ impl Recorder {
         }
     }
 
-    /// A state of an event of the core group: written once, or counted up.
+    /// Records a state of an event of the core group, new or counted up.
     pub fn event(&mut self, at: Duration, event: &Value) {
         // Those of the group `events.k8s.io` have their count in a series, from the second time on.
         let count = event["count"].as_u64().or_else(|| event["series"]["count"].as_u64()).unwrap_or(1);
@@ -160,7 +160,7 @@ impl Recorder {
         occurrence.times.resize(count.max(occurrence.times.len()), at);
     }
 
-    /// A state of a claim. One that is being deleted, or gone, and had a node is a node that is removed.
+    /// Records a state of a claim. One that had a node and is being deleted, or gone, counts as a removal.
     pub fn claim(&mut self, at: Duration, claim: &Value, gone: bool) {
         let registered = !text(claim, "/status/nodeName").is_empty();
         if !registered

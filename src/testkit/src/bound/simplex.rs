@@ -79,7 +79,7 @@ impl Simplex {
         self.basis.iter().zip(&self.amounts).map(|(column, amount)| self.columns[*column].cost * amount).sum()
     }
 
-    /// Takes column `place` into the basis; whether that was possible.
+    /// Takes column `place` into the basis; returns whether that was possible.
     fn pivot(&mut self, place: usize) -> bool {
         let rows = self.rows;
         let mut direction = vec![0.0; rows];

@@ -1,8 +1,8 @@
 //! Devices that the drivers of NVIDIA and of elastic fabric adapters publish on a type (aws#9550).
 //!
-//! Numbers of devices are EC2's; a row per model of processor says what its driver tells about it. The values are those of
-//! public descriptions and were not compared with a node of each type: what a node shows otherwise counts from then on
-//! (`cluster/src/brought.rs`). A model without a row, such as a new one, has devices once a node has shown them.
+//! EC2 states the numbers of devices; a row per model of processor has what its driver publishes about it. The values are
+//! those of public descriptions and were not compared with a node of each type: what a node shows otherwise counts from then
+//! on (`cluster/src/brought.rs`). A model without a row, such as a new one, has devices once a node has shown them.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ const MODELS: &[Model] = &[
     model("B300", "NVIDIA B300 SXM6 AC", ("Blackwell", "10.3.0"), 275_040),
 ];
 
-/// How claims share a processor.
+/// Ways in which claims share a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
     /// Not at all.

@@ -58,7 +58,7 @@ pub(super) fn faults(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Vec<ClassFau
     refused.collect::<Vec<_>>().into_iter().chain(other_volume(mappings, family)).collect()
 }
 
-/// What EC2 refuses in one mapping.
+/// Returns the faults of one mapping that EC2 refuses.
 fn wrong(
     spec: &Ec2NodeClassSpec,
     family: AmiFamily,

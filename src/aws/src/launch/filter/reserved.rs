@@ -22,7 +22,7 @@ pub enum ReservedKind {
 }
 
 impl ReservedKind {
-    /// The value of the label that tells types of reservations apart.
+    /// The value of the label that distinguishes types of reservations.
     pub(crate) const fn type_label(self) -> &'static str {
         match self {
             Self::Default | Self::Interruptible => "default",

@@ -144,7 +144,7 @@ impl Prices {
     }
 }
 
-/// Records that `prices` were read at `read`; whether they differ from those before.
+/// Records that `prices` were read at `read`; returns whether they differ from those before.
 fn replace<T: PartialEq>(known: &mut Option<Dated<T>>, prices: T, read: jiff::Timestamp) -> bool {
     match known {
         Some(known) if *known.prices == prices => {

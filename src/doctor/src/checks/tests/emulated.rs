@@ -46,7 +46,7 @@ async fn cluster(facts: &Facts) -> Result<ApiServer, String> {
     Ok(server)
 }
 
-/// Makes the object, gives it its status, and deletes it if that is how far it has come.
+/// Makes the object with its status, and deletes it if its deletion has begun in the facts.
 async fn load(server: &ApiServer, object: &Value, plural: &str) -> Result<(), String> {
     server.load(object).map_err(|refusal| format!("{refusal:?}"))?;
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -155,7 +155,7 @@ async fn make_role(clients: &Clients, name: &str, path: &str, trust: String, bou
     clients.iam.create_role(&spec).await.unwrap();
 }
 
-/// Roles with as many policies as the facts say; the controller's first one grants what its rights say.
+/// Makes roles with as many policies as the facts have; the controller's first one grants the rights of the facts.
 async fn identity(account: &Account, clients: &Clients, facts: &Facts) {
     let rights = facts.account.rights.get().unwrap();
     let refused = |by: fn(&Right) -> Option<bool>| rights.iter().any(|right| by(right) == Some(false));

@@ -9,7 +9,7 @@ const ONE_ZONE: &str = "\
     pool web types=* require=zone:In:a\n\
     volume in-b at=zone:In:b\n";
 
-/// Returns why a pod of this text waits; the first pod that does.
+/// Returns the reason why the first pod that waits among `pods` does.
 fn refusal(pods: &str, code: ReasonCode) -> String {
     let snapshot = karpenter_testkit::snapshot(&format!("{ONE_ZONE}{pods}\n"));
     let (_, report) = karpenter_engine::plan(&snapshot);

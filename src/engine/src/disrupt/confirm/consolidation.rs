@@ -38,7 +38,8 @@ impl Look<'_, '_> {
         Ok(self.as_now(proposal.replacements, proposal.nominations))
     }
 
-    /// Reduces what would do now to what the command would buy; all of it must be there.
+    /// Reduces the launches of the fresh simulation to the instance types that the command would buy, each of which must be
+    /// there.
     fn only_what_it_would_buy(&self, simulated: &mut Simulated) -> Result<(), Rejection> {
         self.pair_replacements(&mut simulated.launches)?;
         for (quoted, launch) in simulated.launches.iter_mut().zip(&self.command.replacements) {

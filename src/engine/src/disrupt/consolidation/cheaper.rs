@@ -251,7 +251,7 @@ fn not_cheaper(detail: impl std::fmt::Display) -> Refusal {
     Refusal::with_event(ReasonCode::NotCheaper, detail, "Can't replace with a cheaper node")
 }
 
-/// Narrows `key` to `values`; how many of them there must be stays.
+/// Narrows `key` to `values`, and keeps its `minValues`.
 fn only(requirements: &mut Requirements, key: &str, values: Vec<LabelValue>) {
     let min_values = requirements.get(key).and_then(Requirement::min_values);
     requirements.replace(Requirement::one_of(key.into(), values).with_min_values(min_values));

@@ -169,7 +169,7 @@ impl<'p, 'a> Session<'p, 'a> {
         self.movable.contains(&candidate.node.id)
     }
 
-    /// Proposes to remove `candidate`, if that is worth it and no brake holds it; whether it was proposed.
+    /// Proposes to remove `candidate`, if that is worth it and no brake holds it; returns whether it was proposed.
     fn go_alone(&mut self, candidate: &Candidate<'a>, proposal: Proposal<'a>) -> bool {
         let judgement = self.pass.totals.judge(&[candidate], proposal.replacement_price);
         self.pass.weighed(&judgement);
@@ -223,7 +223,7 @@ impl<'p, 'a> Session<'p, 'a> {
         refuse(self.pass, &candidate.node.id, refusal);
     }
 
-    /// Repeats the last reason of nodes that were not reached in this pass; whether some wait for the next one.
+    /// Repeats the last reason of nodes that were not reached in this pass; returns whether some wait for the next one.
     fn not_reached(&mut self, turns: &[Candidate<'a>]) -> bool {
         let mut left = false;
         for candidate in turns {

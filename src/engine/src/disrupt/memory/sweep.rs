@@ -46,7 +46,7 @@ impl Sweep {
         self.seen.insert(node.clone(), reason);
     }
 
-    /// Everything was looked at; whether nothing has changed since it began.
+    /// Everything was looked at; returns whether nothing has changed since it began.
     pub(crate) fn finish(&mut self, input: Input) -> bool {
         self.before.append(&mut self.seen);
         self.began_with.take() == Some(input)

@@ -1,8 +1,9 @@
-//! Detection of methods that would examine the same input again. A method that has looked at everything and found
-//! nothing to do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same,
-//! the reasons are given again and nothing is simulated.
+//! Detection of methods that would examine the same input again. The input of a method that has looked at everything and
+//! found nothing to do is remembered, as a number, with the reasons it gave; as long as the input is the same, the reasons
+//! are given again and nothing is simulated.
 //!
-//! The input is the revision of the snapshot, the nodes the method could choose, and what budgets leave. Where time alone may change an outcome, at the [`horizon`], everything is looked at again.
+//! The input is the revision of the snapshot, the nodes the method could choose, and the rest of the budgets. At the
+//! [`horizon`], where time alone may change an outcome, everything is looked at again.
 
 use std::hash::Hash;
 
@@ -15,8 +16,8 @@ use crate::disrupt::horizon::horizon;
 use crate::disrupt::input::Input;
 
 impl<'a> Pass<'a> {
-    /// The input of `method`, or nothing if it was the same when it last found nothing to do: the reasons are
-    /// written down again then.
+    /// Returns the input of `method`; `None` if it is the same as when the method last found nothing to do, and then the
+    /// reasons are recorded again.
     pub(crate) fn unsettled(&mut self, method: Method, eligible: &[Candidate<'a>]) -> Option<Input> {
         let input = self.input(method, eligible);
         let Some(reasons) = self.memory.settled(method, input) else { return Some(input) };

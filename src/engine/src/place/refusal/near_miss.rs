@@ -1,5 +1,5 @@
-//! The nearest miss: the smallest change of the pod, or of what is on offer, that would have let a pool host
-//! it. A person who reads a refusal needs it.
+//! The nearest miss: the smallest change of the pod, or of what is on offer, that would have let a pool host it. It tells
+//! the reader of a refusal what to change.
 
 use std::fmt;
 

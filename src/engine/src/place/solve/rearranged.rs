@@ -201,7 +201,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Sends the pod at `index` to target `number` of `targets`, or to another one that has a place of its size, not to be
-    /// in the way of those that will keep others off; whether it is on one.
+    /// in the way of those that will keep others off; returns whether it is on one.
     fn send(&mut self, index: PodIx, number: usize, targets: &mut [Opened<'_>]) -> bool {
         let (Some(size), profile) = (self.size(index), self.compiled.profile(index)) else { return false };
         let others = (0..targets.len()).filter(|other| *other != number);
@@ -221,7 +221,7 @@ impl<'a> Solver<'a> {
         false
     }
 
-    /// Sends the pod at `index` to the node of `target`, which is opened for it where it is not yet; whether it is there.
+    /// Sends the pod at `index` to the node of `target`, which is opened for it where it is not yet; returns whether it is there.
     fn join_target(&mut self, index: PodIx, target: &mut Opened<'_>) -> bool {
         for step in 0.. {
             let Some(level) = self.compiled.levels(index).get(step).copied() else { break };

@@ -164,7 +164,7 @@ impl Solver<'_> {
         self.replace(nodes, parts);
     }
 
-    /// Splits in-flight node `number` in two, in order of size, where that saves most; whether it saves anything.
+    /// Splits in-flight node `number` in two, in order of size, where that saves most; returns whether it saves anything.
     fn split(&mut self, number: InFlightIx, left: &mut usize) -> bool {
         let node = &self.filling.in_flight[number];
         // Pods that must share a host have no place on two nodes.
@@ -192,7 +192,7 @@ impl Solver<'_> {
         self.replace(&[number], parts)
     }
 
-    /// Puts `parts` in place of `nodes` if that saves enough; whether it does.
+    /// Puts `parts` in place of `nodes` if that saves enough; returns whether it does.
     fn replace(&mut self, nodes: &[InFlightIx], mut parts: Vec<Part>) -> bool {
         let mut query = self.query();
         let now = nodes.iter().filter_map(|node| {

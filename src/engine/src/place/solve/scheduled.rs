@@ -104,7 +104,7 @@ impl Solver<'_> {
         true
     }
 
-    /// Binds the pods in `waiting` in this order, as long as any of them gets a place; whether all have one.
+    /// Binds the pods in `waiting` in this order, as long as any of them gets a place; returns whether all have one.
     fn bind_all(&mut self, mut waiting: Vec<PodIx>, stand_in: &mut StandIn) -> bool {
         loop {
             let placed = self.filling.placed;
@@ -128,7 +128,7 @@ impl Solver<'_> {
         Some([known(resources::CPU)?, known(resources::MEMORY)?])
     }
 
-    /// Puts the pod at `index` where the scheduler would, which asks for no preference; whether it has a place. Levels with
+    /// Puts the pod at `index` where the scheduler would, which asks for no preference; returns whether it has a place. Levels with
     /// fewer preferences come first, and all of them: each may stand for another of the terms of which one must hold.
     fn bind(&mut self, index: PodIx, stand_in: &mut StandIn) -> bool {
         let levels = self.compiled.levels(index).to_vec();

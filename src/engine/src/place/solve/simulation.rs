@@ -204,7 +204,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Places the pods in `displaced` as far as possible; whether `patience` lasted.
+    /// Places the pods in `displaced` as far as possible; returns whether `patience` lasted.
     fn replace_displaced(&mut self, displaced: &[PodIx], patience: Patience) -> bool {
         let Patience::Until { launches } = patience else {
             self.place_all(displaced.to_vec());

@@ -1,13 +1,13 @@
-//! Domains new nodes could be in, for the sake of which pods (spec scheduling 18.2).
+//! Domains that new nodes could be in, by the pods that such nodes would be for (spec scheduling 18.2).
 //!
-//! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will
-//! be none that it counts. So a domain counts for a topology spread when some instance type that can be had there now
-//! has room for a pod of the group beside the daemons of the node, the volumes of that pod can be attached there, and the pool and the type are such that the constraint
-//! counts their nodes: whatever the pods select where it ignores node affinity, whatever they tolerate where it ignores
-//! taints. A domain with a node that counts is known through that node.
+//! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will be
+//! none that it counts. So a domain counts for a topology spread when some instance type that is available there has room
+//! for a pod of the group beside the daemons of the node, the volumes of that pod can be attached there, and the constraint
+//! counts nodes of the pool and the type: whatever the pods select where it ignores node affinity, whatever they tolerate
+//! where it ignores taints. A domain with a node that counts is known through that node.
 //!
-//! Only limits matter that no node would be within, such as those of a pool that is switched off. Use within a limit
-//! does not: in a simulation that takes a node away, another one could come in its place.
+//! Of limits only those matter that no node would be within, such as the limits of a pool that is switched off. How much of
+//! a limit is used does not matter: in a simulation that takes a node away, another one could come in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ use super::*;
 use crate::fixture;
 use crate::watch::{Troubles, follow};
 
-/// A watch of the config maps of `default`, and what it has said.
+/// A watch of the config maps of `default`, and what it has shown.
 struct Following {
     server: ApiServer,
     maps: Api<ConfigMap>,
@@ -29,14 +29,14 @@ impl Drop for Following {
 }
 
 impl Following {
-    /// Starts it where the maps `present` are, after `prepare`.
+    /// Starts a watch of a server that has the maps `present`, after `prepare`.
     async fn start(present: &[&str], prepare: impl FnOnce(&ApiServer)) -> Self {
         let server = fixture::server();
         let client = server.client();
         Self::behind(client, server, present, prepare).await
     }
 
-    /// Starts it with a client that reaches the server through something.
+    /// Starts a watch by a client that reaches the server by a way of its own.
     async fn behind(
         client: kube::Client,
         server: ApiServer,

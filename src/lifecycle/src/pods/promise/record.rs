@@ -96,7 +96,7 @@ impl Record {
         self.latest = Some(claim.clone());
     }
 
-    /// Holds the workload if enough has been seen; whether it is held.
+    /// Holds the workload if enough has been seen; returns whether it is held.
     pub(super) fn judge(&mut self, world: &World<'_>, now: Timestamp) -> bool {
         self.last = now;
         // Machines that were gone by now can neither be asked nor taken away.

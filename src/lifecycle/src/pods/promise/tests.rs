@@ -84,7 +84,7 @@ fn node_for(pods: &[&Pod]) -> Launch {
     }
 }
 
-/// A plan at `second` that launches one node for these pods; whether the promises let it.
+/// A plan at `second` that launches one node for these pods; returns whether the promises let it.
 fn launch(promises: &mut Promises, nodes: &[Node], pods: &[Pod], second: i64) -> (bool, Vec<Ended>) {
     let snapshot = snapshot(nodes.to_vec(), pods, "1", second);
     let plan = Plan { launches: vec![node_for(&pods.iter().collect::<Vec<_>>())], ..Plan::default() };

@@ -131,7 +131,7 @@ impl Search<'_, '_> {
         units.iter().copied().filter(leaves).collect()
     }
 
-    /// Lets what would leave by `choice` find other machines, if that saves anything; whether it does. If not, nothing has
+    /// Lets what would leave by `choice` find other machines, if that saves anything; returns whether it does. If not, nothing has
     /// changed.
     fn carry_out(&mut self, choice: &Choice) -> bool {
         let (before, mark) = (self.loads.price(), self.loads.mark());
@@ -150,7 +150,7 @@ impl Search<'_, '_> {
     }
 
     /// Puts `unit` on a load other than `except`: one with room, one that others leave for one with room, or the one that
-    /// becomes more expensive by least; whether it is on one.
+    /// becomes more expensive by least; returns whether it is on one.
     fn settle(&mut self, unit: UnitIx, except: LoadIx) -> bool {
         if let Some(load) = self.place_for(unit, &[except]) {
             return self.loads.put(load, unit);
@@ -194,7 +194,7 @@ impl Search<'_, '_> {
         made
     }
 
-    /// Moves units from `load` to others that are not `except` until nothing is `missing` on it; whether that is so.
+    /// Moves units from `load` to others that are not `except` until nothing is `missing` on it; returns whether that is so.
     fn send_away(&mut self, mut missing: Vec<i64>, load: LoadIx, except: LoadIx) -> bool {
         let is_enough = |missing: &[i64]| missing.iter().all(|missing| *missing <= 0);
         let mut movable: Vec<UnitIx> =
@@ -252,7 +252,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Exchanges two units on loads, the second of which stays as expensive as it is, if that saves anything; whether it
+    /// Exchanges two units on loads, the second of which stays as expensive as it is, if that saves anything; returns whether it
     /// does. If not, nothing has changed.
     fn exchange_with(&mut self, one: At, filled: At) -> bool {
         let (before, mark) = (self.loads.price(), self.loads.mark());
@@ -269,7 +269,7 @@ impl Search<'_, '_> {
         saves
     }
 
-    /// Puts each of two units in the place of the other; whether both are there.
+    /// Puts each of two units in the place of the other; returns whether both are there.
     fn swap(&mut self, (load, unit): At, (filled, instead): At) -> bool {
         self.loads.take_off(load, unit);
         self.loads.take_off(filled, instead);

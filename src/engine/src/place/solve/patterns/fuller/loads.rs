@@ -215,7 +215,7 @@ impl<'l> Loads<'l> {
         Some(self.sums(load, unit).zip(&largest.room).map(|(sum, room)| sum - room).collect())
     }
 
-    /// Puts `unit` on `load`, at the price of the cheapest machine that holds it then; whether there is one.
+    /// Puts `unit` on `load`, at the price of the cheapest machine that holds it then; returns whether there is one.
     pub(super) fn put(&mut self, load: LoadIx, unit: UnitIx) -> bool {
         self.log.push(Change { load, unit, kind: ChangeKind::Put, fit: self.all[load].fit });
         self.enter(load, unit);
@@ -228,7 +228,7 @@ impl<'l> Loads<'l> {
         self.leave(load, unit);
     }
 
-    /// Looks up what `load` costs with what is on it; whether there is a machine for that.
+    /// Looks up what `load` costs with what is on it; returns whether there is a machine for that.
     pub(super) fn reprice(&mut self, load: LoadIx) -> bool {
         let Some(fit) = self.fit(load) else { return false };
         self.set_fit(load, fit);
