@@ -73,10 +73,10 @@ enum Command {
     #[command(after_help = "Exit codes: 0 written, 1 failed.\n\n\
                             To read one: karpenter man man1 && man man1/karpenter-plan.1")]
     Man {
-        /// The folder; made if it is not there
+        /// Folder for the pages; created if it does not exist
         folder: std::path::PathBuf,
     },
-    /// Print the version, and what it takes the place of
+    /// Print the version, and the releases of Karpenter that it takes the place of
     #[command(after_help = "Exit codes: 0 printed, 1 failed.\n\n\
                             For scripts: karpenter version --output json")]
     Version {

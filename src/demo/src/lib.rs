@@ -41,7 +41,7 @@ const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 /// Arguments of `karpenter demo`.
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 all went as it should, or Ctrl-C, 1 a step did not.\n\n\
+#[command(after_help = "Exit codes: 0 every step succeeded, or Ctrl-C, 1 a step failed.\n\n\
                         To look at it from another terminal: karpenter demo --stay")]
 pub struct Arguments {
     /// Keep everything running after the last step, until Ctrl-C

@@ -35,7 +35,7 @@ const DIFFERENCES: u8 = 2;
 /// Arguments of `karpenter bootstrap`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 done, or nothing to do, 1 failed, 2 the account is not as it should be (of what only looks).\n\n\
+    after_help = "Exit codes: 0 done, or nothing to do, 1 failed, 2 the account is not as it should be (commands that only look).\n\n\
                         What an account lacks: karpenter bootstrap plan --cluster-name prod\n\
                         To create it: karpenter bootstrap apply --cluster-name prod\n\
                         As one stack: karpenter bootstrap apply --cluster-name prod --via cloudformation\n\

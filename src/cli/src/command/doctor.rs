@@ -31,7 +31,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(15);
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 nothing to do, 1 the doctor itself failed, 2 something is wrong, \
                         3 nothing found but not everything could be checked.\n\n\
-                        Of a cluster and its account: karpenter doctor --cluster-name prod\n\
+                        For a cluster and its account: karpenter doctor --cluster-name prod\n\
                         With safe repairs: karpenter doctor --cluster-name prod --fix")]
 pub(crate) struct Arguments {
     /// Name of the EKS cluster

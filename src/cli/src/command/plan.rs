@@ -38,8 +38,8 @@ pub(crate) struct Arguments {
     /// --filename
     #[arg(long, value_name = "PATH", num_args = 1..)]
     what_if: Vec<PathBuf>,
-    /// Admit the pods of --what-if by the rules of Kubernetes, or by the API server, which is asked to create one of each with
-    /// dryRun=All: what its webhooks add then counts. Needs permission to create pods
+    /// Admit the pods of --what-if by the rules of Kubernetes, or by the API server: it is asked to create one of each with
+    /// dryRun=All, so that additions of its webhooks count, which needs permission to create pods
     #[arg(long, value_enum, value_name = "BY", default_value_t = AdmitBy::Rules)]
     admit: AdmitBy,
     /// Plan as if this pool were deleted, and its nodes with it: nodepool/NAME (repeatable)
@@ -52,8 +52,8 @@ pub(crate) struct Arguments {
     /// (repeatable)
     #[arg(long, value_name = "OF=PERCENT")]
     price: Vec<PriceChange>,
-    /// Exit with 5 when this is true, of the effects of --what-if, --delete, --without-zone and --price alone where there are
-    /// any, and with 0 otherwise: new-pending, removals, drift, changes, cost=+10% (repeatable)
+    /// Exit with 5 when this condition is true, else with 0: new-pending, removals, drift, changes, cost=+10% (repeatable).
+    /// With --what-if, --delete, --without-zone or --price only their effects count
     #[arg(long, value_name = "CONDITION")]
     fail_on: Vec<FailOn>,
     /// How to print the plan

@@ -23,8 +23,8 @@ const ROWS: usize = 20;
 /// Arguments of `karpenter render`.
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 printed, 1 failed, or a pool has no launch template.\n\n\
-                        User data is printed as its nodes get it: what the EC2NodeClass has in it, secrets too.\n\n\
-                        Of files: karpenter render -f pool.yaml -f class.yaml\n\
+                        User data is printed as the nodes get it, with everything that the EC2NodeClass puts into it, secrets too.\n\n\
+                        From files: karpenter render -f pool.yaml -f class.yaml\n\
                         For one type: karpenter render --nodepool default --instance-type m7g.large\n\
                         Two releases of a class, compared: diff <(karpenter render -f a.yaml) <(karpenter render -f b.yaml)")]
 pub(crate) struct Arguments {

@@ -18,9 +18,9 @@ use crate::output::Versioned;
 /// Arguments of `karpenter schema`.
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 printed, 1 failed.\n\n\
-                        Of what `plan --output json` prints: karpenter schema plan > plan.schema.json")]
+                        For the output of `plan --output json`: karpenter schema plan > plan.schema.json")]
 pub(crate) struct Arguments {
-    /// The command whose JSON the schema is of
+    /// Command whose JSON the schema describes
     report: Report,
 }
 

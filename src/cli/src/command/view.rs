@@ -43,7 +43,7 @@ const PRICES_EVERY: Duration = Duration::from_hours(1);
                         The screen: karpenter view\n\
                         The most expensive nodes of a pool, once: karpenter view --once --sort price --filter pool=web\n\
                         Without an AWS account, at list prices: karpenter view --offerings memory\n\
-                        Of an export, with its prices: karpenter view -f export.yaml")]
+                        From an export, with its prices: karpenter view -f export.yaml")]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Arguments {
     /// View an export or manifests instead of a cluster: a file, a folder with everything in it, or - for standard input

@@ -36,7 +36,7 @@ pub(crate) struct BootstrapFlags {
     /// can use the role
     #[arg(long, default_value = "cluster-arn")]
     pub(crate) pod_identity_trust: TrustKind,
-    /// OIDC issuer of the cluster, for `--identity irsa` [default: what EKS says]
+    /// OIDC issuer of the cluster, for `--identity irsa` [default: as EKS reports it]
     #[arg(long, value_name = "URL")]
     pub(crate) oidc_issuer: Option<String>,
     /// Namespace of the controller's service account
@@ -70,8 +70,8 @@ pub(crate) struct BootstrapFlags {
     /// that of SQS [default: an existing queue keeps its key, a new one has that of SQS]
     #[arg(long, value_name = "ARN|none")]
     pub(crate) queue_kms_key: Option<String>,
-    /// IP family of the cluster's pods; with `ipv6` node roles get the policy `AmazonEKS_CNI_IPv6_Policy` of the
-    /// account [default: what EKS says; `ipv4` for commands that do not ask EKS]
+    /// IP family of the cluster's pods; with `ipv6` node roles get the policy `AmazonEKS_CNI_IPv6_Policy` of the account
+    /// [default: as EKS reports it; `ipv4` for commands that do not ask EKS]
     #[arg(long)]
     pub(crate) ip_family: Option<FamilyKind>,
     /// ARN of an additional managed policy for the node role (repeatable)
