@@ -1,9 +1,9 @@
 //! Machine that a claim stands for before it is launched.
 //!
-//! The reference stops all planning while any claim has no machine. Here such a claim counts at once, as the least
-//! it can turn out to be: for every resource the smallest allocatable among the types it may be launched as (each
-//! of them fits its requests), and the labels that its requirements leave no choice about. The pods it was created
-//! for are on it until it is launched; then it has real labels and is planned with like any other machine.
+//! The reference stops all planning while any claim has no machine. Here such a claim counts at once, as the least it can
+//! become: with the smallest allocatable amount of every resource among the types it may be launched as (each of them fits
+//! its requests), and with the labels for which its requirements leave one value. The pods it was created for are on it
+//! until it is launched; then it has real labels and is planned with like any other machine.
 //!
 //! The promise outlives the launch: snapshots carry it, so that the next pass sends the pods to the same machine. It
 //! ends with the machine, and with a pod that is bound, recreated, or asks for something else. It is in memory only: after

@@ -5,9 +5,9 @@
 //! again (aws#8367). So the room of the youngest node of each node class and instance type is remembered, and plans
 //! count on the smaller of the two.
 //!
-//! If all types of a class that have been seen fall short, and they are two or more, it is the class and not a type
-//! that keeps more back: types not seen yet are then expected to lack the same, in proportion where that is less.
-//! Otherwise each type would be tried in turn.
+//! If at least two types of a class have been seen, and all of them fall short, the cause is the class and not a type: types
+//! not seen yet are then expected to lack the same amount, or the same proportion where that is less. Otherwise each type
+//! would be tried in turn.
 //!
 //! Amounts that are absent, zero or negative are never believed over the cloud: device plugins report zero while they
 //! start, and a kubelet that reports nonsense says nothing about the next machine. What was seen of a class is forgotten

@@ -1,8 +1,8 @@
 //! Daemon sets on a node, the same whether it is planned, coming up or there (spec scheduling 16).
 //!
-//! A node is asked as it will be once it is up: with its life-cycle labels, without the taints of its start, and with a
-//! host name, which for a node that does not exist yet is one that no daemon set asks for by name. Of a node that is not
-//! registered the labels are not all known: daemons that may run there count, as they did when it was planned.
+//! A node counts as it will be once it is up: with its life-cycle labels, without the taints of its start, and with a host
+//! name. The host name of a node that does not exist yet is one that no daemon set can ask for. Some labels of a node that
+//! is not registered are unknown: daemons that may run there count, as they did when it was planned.
 //! [`groups`](Daemons::groups) returns them for new nodes, [`on_nodes`](Daemons::on_nodes) for the others.
 
 use std::collections::{BTreeMap, BTreeSet};

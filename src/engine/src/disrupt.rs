@@ -5,9 +5,9 @@
 //! snapshot, work is bounded by a number of simulations, and [`Memory`] carries from pass to pass what makes the
 //! next one fair and cheap.
 //!
-//! Invariants: a node is in at most one command; the methods are asked in the order of
-//! [`karpenter_model::Method::ALL`], so a node that is empty is never drifted away and one that drifted is never
-//! consolidated; at no start of a command are the budgets of a pool exceeded, the commands in [`Standing`] included.
+//! Invariants: A node is in at most one command. The methods run in the order of [`karpenter_model::Method::ALL`], so an
+//! empty node is never replaced for drift, and a drifted one never consolidated. The budgets of a pool hold at the start of
+//! every command, the commands in [`Standing`] included.
 
 mod balanced;
 mod brake;

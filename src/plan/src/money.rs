@@ -1,5 +1,5 @@
-//! Money as people read it, the same in every form of a plan: rounded half up, thousands set apart, and what is saved as a
-//! saving and what costs more as a cost, so that no reader has to know what a sign in front of a saving means.
+//! Money as people read it, the same in every form of a plan: rounded half up, with separated thousands, and with the word
+//! for a saving or for a cost where a sign could be misread.
 //!
 //! Rounded for the eye only: what is added up, and what tools read, is exact.
 

@@ -1,9 +1,9 @@
 //! Objects this release cannot decode, of kinds that a newer one may have widened.
 //!
 //! A pool, an overlay or a buffer takes no part until it can be decoded. Nor does a claim: no controller works on it, so
-//! nothing about its machine changes. But the claim is known, by name, machine and node class, to all that would otherwise
-//! take the machine for one without a claim, the Node for one whose machine need not be asked about, or the node class
-//! for one that is not in use.
+//! nothing about its machine changes. The claim's name, machine and node class are known all the same: without them the
+//! machine would look like one without a claim, the Node like one whose machine need not be looked up, and the node class
+//! like one that is not in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

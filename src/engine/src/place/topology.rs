@@ -6,9 +6,9 @@
 //! long as another exists. Among domains with as many pods the cheaper one comes first, then the one with fewer nodes
 //! of the pool, then the first by name.
 //!
-//! Unlike the reference, anti-affinity between new pods commits to one domain at once, so that one pass places
-//! as many pods as there are domains; so does the first of the pods that others want to share a domain with, so that
-//! those know where to go; and filters and `minDomains` are part of a group's identity.
+//! Unlike in the reference, anti-affinity between new pods commits to one domain at once, so that one pass places as many
+//! pods as there are domains. So does the first of several pods that must share a domain, which decides the domain of the
+//! others. Filters and `minDomains` are part of a group's identity.
 
 mod bounds;
 mod census;

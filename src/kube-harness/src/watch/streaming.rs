@@ -1,9 +1,9 @@
-//! A list as the beginning of a watch: the API server sends what there is out of its cache, says when that was all, and
-//! goes on with changes. It costs the server a fraction of a list in pages, each of which asks the storage behind it.
+//! A list as the beginning of a watch: the API server sends the objects in its cache, marks the end of them, and goes on
+//! with changes. It costs the server a fraction of a list in pages, each of which reads from the storage behind it.
 //!
-//! Objects in the stream are at least as new as the request. (The watcher of kube asks for version `0` here, which is any state
-//! the server still has, perhaps one of minutes ago: what we have created since would look deleted.) A server that does not
-//! stream lists says so at once, and is asked in pages.
+//! Objects in the stream are at least as new as the request. (The watcher of kube asks for version `0` here, which is any
+//! state the server still has, perhaps one of minutes ago: objects that we have created since would look deleted.) A server
+//! that does not stream lists refuses at once, and is asked for pages.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -1,10 +1,10 @@
 //! Liveness: claims that do not get a machine, whose machine never joins, or whose Node is gone for as long, are given up
 //! so that a fresh decision can be made (spec disruption 1.6).
 //!
-//! The clocks start at the last transition of the condition, which for a condition that was never written is
-//! the claim's creation. Unlike the reference, a claim given up for its launch is not given up a second time
-//! for its registration in the same pass (spec disruption 9.16), and a Node that is never initialized, or gets lost, has
-//! an end as well: the reference waits for either without saying so.
+//! The clocks start at the last transition of the condition, which for a condition that was never written is the claim's
+//! creation. Unlike the reference, a claim given up for its launch is not given up a second time for its registration in the
+//! same pass (spec disruption 9.16), and a claim whose Node is never initialized, or is lost, is given up as well: the
+//! reference waits for either without end or message.
 
 use std::time::Duration;
 

@@ -212,9 +212,9 @@ impl Promises {
         ended
     }
 
-    /// Ends the promises of pods that `plan` sends elsewhere, and names the launches that must not be carried out: those
-    /// for pods whose machines are so young that they may yet be used, those for pods left over while other machines are
-    /// still coming, and those for workloads that have had their nodes.
+    /// Ends the promises of pods that `plan` sends elsewhere, and returns the launches that must not be carried out: those
+    /// for pods whose machines are so young that they may yet be used, for pods left over while other machines are still
+    /// coming, and for workloads that have used up their nodes.
     pub fn plan(&mut self, plan: &Plan, snapshot: &Snapshot, world: &World<'_>) -> Judgement {
         // No scheduler binds a pod of a buffer, so a promise to it could never be kept.
         let waiting = snapshot.pending.iter().filter(|pod| !pod.is_virtual());

@@ -5,12 +5,12 @@
 //! hosts that is checked where all new pods a constraint counts carry that very constraint: which of the others count where
 //! is not always certain.
 //!
-//! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
-//! none could, for lack of room beside the daemons, because of the volumes of the pod, for lack of an offering, of a pool that
-//! the pod tolerates or of a type that the whole limits of the pool would allow, there will be no node to count. Whether a
-//! pod with other rules about pods could have a machine of its own there, or one of a pool with limits, is not worked out: then
-//! domains without a machine are left out. A node counts by any of the required terms of the pod, and whatever they state where
-//! the constraint ignores node affinity: the scheduler does not ask whether the pod could use its domain.
+//! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. There will be
+//! no node to count where no machine could be launched: without room beside the daemons, because of the volumes of the pod,
+//! without an offering, a pool that the pod tolerates, or a type within the whole limits of the pool. Whether a pod with
+//! other rules about pods, or a pod for a pool with limits, could have a machine of its own there is not worked out: then
+//! domains without a machine are left out. A node counts if any of the required terms of the pod allows it, and always where
+//! the constraint ignores node affinity: the scheduler does not check whether the pod could use its domain.
 //!
 //! Pods of one deployment ask the same, so the counts are taken once for all of them.
 

@@ -1,6 +1,6 @@
-//! The last decision that changed nothing, for the passes of a cluster that stands still: as long as nothing it was
-//! made from is different, and no instant has come at which time alone changes an answer, it is the decision of the
-//! next pass too. Asking allocates nothing.
+//! The last decision that changed nothing, for the passes of a cluster without changes: it is the decision of the next pass
+//! too, as long as its input is the same and no instant has come at which time alone changes it. The comparison allocates
+//! nothing.
 //!
 //! Objects it was made from are held here, so that equal pointers mean equal objects. A revision alone would do for
 //! the snapshots of one index; the pointers cost microseconds and hold for any caller.

@@ -1,9 +1,9 @@
 //! Role of the daemons of a node in the rules about other pods.
 //!
 //! A new node is not empty: daemons come with it, and to the scheduler their pods are pods like any other. So where a rule
-//! of a pod is about daemons, or one of a daemon set about the pod, the pod may join a new node in certain *companies*
-//! only: on instance types whose daemons it may be with, narrowed so that those come that it needs and those stay away
-//! that it must not be with. On nodes that are there or coming, daemons that have no pod yet count like those that have.
+//! of a pod is about daemons, or a rule of a daemon set about the pod, the pod may join a new node in certain *companies*
+//! only: on instance types with whose daemons it may run, narrowed so that daemons it needs come and daemons it must not
+//! meet stay away. On nodes that are there or coming, daemons that have no pod yet count like those that have.
 //!
 //! A daemon set whose own pods need others near them may have none on a node, so it counts where its pods are. How its pods
 //! spread does not matter: there is one for each node.

@@ -69,6 +69,7 @@ impl<'r, 'a> Reach<'r, 'a> {
             let types =
                 snapshot.instance_types.get(&space.pool.name).into_iter().flat_map(|types| types.iter());
             let types: Vec<_> = types.collect();
+            // Every new node is a host of its own: hosts are no domains that could be known beforehand.
             for key in keys.iter().filter(|key| **key != label::HOSTNAME) {
                 let own = space.template.value_of(key);
                 let mut values: BTreeSet<&LabelValue> = own.concrete().into_iter().flatten().collect();

@@ -136,9 +136,9 @@ impl Record {
         true
     }
 
-    /// Returns whether another node would be another argument: its pool is gone or has another template, its node class or
-    /// image has changed since (the node has drifted), an unannounced taint has been taken away, the daemon sets are others,
-    /// or a younger node has come as announced where these did not.
+    /// Returns whether the counted nodes no longer prove that another one would fail: the pool is gone or has another
+    /// template, the node class or image has changed since (the node has drifted), an unannounced taint has been removed,
+    /// the daemon sets are others, or a younger node has come as announced.
     fn has_changed(&mut self, world: &World<'_>) -> bool {
         let other_template =
             |(pool, template): (&PoolName, &String)| world.template(pool).is_none_or(|now| now != *template);

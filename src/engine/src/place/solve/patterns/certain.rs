@@ -1,11 +1,11 @@
 //! New nodes that need not wait for the rest of a batch, because pods that come later could hardly make them cheaper.
 //!
 //! A node is certain when it costs hardly more than [a bound](super::packing::least_price) on what its pods cost on any
-//! machines, however full; or somewhat more, if none like its pods would fit beside them: what is left there is for smaller
-//! ones that may still come. A small node may be as cheap, and would still be one node too many if others like its pods
-//! followed: so it must have [`MANY`] pods, or no machine may have room for twice as much. Left out are nodes for which
-//! other instance types could be wrong, as in [repacking](crate::place::solve::repack), and pods with rules about others: where
-//! those belong depends on pods that may still come.
+//! machines, however full. It may cost somewhat more if no pod like its own would fit beside them: the rest of its room is
+//! for smaller pods that may still come. A small node may be as cheap, and would still be one node too many if others like
+//! its pods followed: so it must have [`MANY`] pods, or no machine may have room for twice as much. Left out are nodes for
+//! which other instance types could be wrong, as in [repacking](crate::place::solve::repack), and pods with rules about
+//! others: where those belong depends on pods that may still come.
 
 use std::collections::BTreeSet;
 

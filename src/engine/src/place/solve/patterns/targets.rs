@@ -1,10 +1,10 @@
 //! Pods of a plan that are to share a new node, those with rules about hosts among them: as [patterns](super::packing) have
 //! it, or as they do with [machines filled up](super::fuller).
 //!
-//! Nothing is moved here. What comes out are wishes: each pod is then placed by the code that places every pod, which
-//! refuses what a rule forbids. So rules need only be kept as far as it pays. Pods with rules about domains stay in their
-//! domain, groups that must share a host are one thing, and a pattern has no more pods of a kind than may share a host,
-//! where that matters: where they need about as many nodes as the plan has. Other rules about hosts are looked at when pods
+//! Nothing is moved here, and targets are only proposals: each pod is then placed by the code that places every pod, which
+//! refuses what a rule forbids. So rules are kept here only as far as that makes targets come true. Pods with rules about
+//! domains stay in their domain, groups that must share a host are one unit, and a pattern has no more pods of a kind than
+//! may share a host, if such pods need about as many nodes as the plan has. Other rules about hosts are looked at when pods
 //! are chosen for the places of a pattern.
 //!
 //! Nodes are looked at pool by pool: their pods become a [`Stock`] of units, and a packing of these becomes targets.
