@@ -46,6 +46,7 @@ fn stripes_disks(family: AmiFamily, configs: &[Value], policy: Option<InstanceSt
     }
     let strategy = |config: &Value| Some(config.pointer("/spec/instance/localStorage/strategy")? == "RAID0");
     policy == Some(InstanceStorePolicy::RAID0)
+        // The last document that has a strategy wins, as nodeadm merges them.
         || configs.iter().filter_map(strategy).next_back() == Some(true)
 }
 

@@ -53,6 +53,8 @@ impl Refusals {
                     let until = refusals.refused(pod, why, snapshot.now);
                     format!("{why}; next try at {until:.0}")
                 }
+                // Only pods that a finding names are held: the place of this one was sound, and depended on
+                // theirs.
                 _ => "that of a pod it was placed with; next try with the next plan".to_owned(),
             };
             *outcome = refused(&detail);

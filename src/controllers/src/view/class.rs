@@ -91,6 +91,7 @@ impl View {
                 let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
                 classes.known.retain(|(known, name), _| known != kind || listed(name));
                 drop(inner);
+                // Only now is it known of a class that was not listed that it does not exist.
                 for pool in self.pools() {
                     self.subscribers.wake_pool(&pool.model.name);
                 }

@@ -85,6 +85,8 @@ impl View {
     fn wake_claims_with(&self, slice: &ResourceSlice) {
         let node = match &slice.reach {
             Reach::Node(node) => Some(node),
+            // A slice of devices that several Nodes reach names none of them. The Node whose driver publishes
+            // it owns it.
             _ => slice.owner.as_ref(),
         };
         let inner = self.lock();
