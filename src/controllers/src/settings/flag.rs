@@ -270,7 +270,7 @@ pub const OWN: &[Flag] = &[
         "disruption-mass-drift-least",
         "DISRUPTION_MASS_DRIFT_LEAST",
         "10",
-        "Fewest drifted nodes that count as many",
+        "Number of drifted nodes below which there is no mass drift",
     ),
     Flag::new(
         "disruption-mass-drift-quiet-after-start",
@@ -288,19 +288,19 @@ pub const OWN: &[Flag] = &[
         "disruption-health-gate-failures",
         "DISRUPTION_HEALTH_GATE_FAILURES",
         "3",
-        "Failed replacements in a row that stop drift of a NodePool; 0 never stops it",
+        "Failed replacements in a row that stop further replacements in a NodePool; 0 never stops them",
     ),
     Flag::new(
         "disruption-health-gate-pause",
         "DISRUPTION_HEALTH_GATE_PAUSE",
         "30m",
-        "How long a NodePool waits then before one more replacement is tried",
+        "Time after which such a NodePool tries one more replacement",
     ),
     Flag::new(
         "disruption-anti-flap-window",
         "DISRUPTION_ANTI_FLAP_WINDOW",
         "15m",
-        "How long a node that took over is not replaced by one like its predecessor, nor one removed again that a removal made necessary; 0s always allows it",
+        "Time for which a replacement is not replaced by a node like its predecessor, and a node that a removal made necessary is not removed; 0s allows both at once",
     ),
     Flag::switch(
         "disruption-launchable-capacity",

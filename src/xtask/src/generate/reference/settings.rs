@@ -57,7 +57,7 @@ also take `1`, `t`, `T`, `TRUE`, `0` and so on.
 
 Also read: `SYSTEM_NAMESPACE` (`--system-namespace`), the namespace of the lease unless it is set; the variables of the
 AWS SDK (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_USE_FIPS_ENDPOINT`, ...); `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` for
-calls of AWS, but for those of this machine and of what hands out credentials; `AWS_CA_BUNDLE`, a file with the
+calls of AWS, except those to this machine and to sources of credentials; `AWS_CA_BUNDLE`, a file with the
 authorities AWS calls trust instead of the system's; `KUBECONFIG` outside a cluster.
 
 ";
