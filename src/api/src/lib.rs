@@ -38,5 +38,5 @@ pub use karpenter_model::{ConditionStatus, NodeClassRef, Operator};
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
-pub use quantity::{RawQuantity, ResourceMap};
+pub use quantity::{RawQuantity, ResourceMap, resource_map};
 pub use requirement::Requirement;

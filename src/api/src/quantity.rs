@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use karpenter_model::Quantity;
 use karpenter_model::resources::quantity::QuantityError;
+use karpenter_model::{Quantity, Resources};
 use serde::{Deserialize, Serialize};
 
 /// A quantity as written, integer or text.
@@ -22,6 +22,12 @@ pub enum RawQuantity {
 
 /// Resource name to quantity, ordered by name.
 pub type ResourceMap = BTreeMap<String, RawQuantity>;
+
+/// Returns `resources` as the API has them, each in its canonical text.
+pub fn resource_map(resources: &Resources) -> ResourceMap {
+    let written = |quantity: &Quantity| RawQuantity::Text(quantity.to_string());
+    resources.iter().map(|(name, quantity)| (name.to_string(), written(quantity))).collect()
+}
 
 impl From<&str> for RawQuantity {
     fn from(text: &str) -> Self {

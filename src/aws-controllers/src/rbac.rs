@@ -2,6 +2,7 @@
 //! (spec aws-provider 2.6).
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use karpenter_controllers::rule;
 
 /// Rules of the cluster role.
 pub fn rbac() -> Vec<PolicyRule> {
@@ -20,14 +21,4 @@ pub fn dns_rbac() -> Vec<PolicyRule> {
         resource_names: Some(vec!["kube-dns".to_owned()]),
         ..rule("", &["services"], &["get"])
     }]
-}
-
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-    PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(texts(resources)),
-        verbs: texts(verbs),
-        ..PolicyRule::default()
-    }
 }

@@ -33,7 +33,7 @@ pub use error::Error;
 pub use explain::Explanations;
 pub use node::repair::repair_policies;
 pub use pass::conditions;
-pub use rbac::{deletion_cost_rbac, lease_rbac, optional_rbac, rbac};
+pub use rbac::{deletion_cost_rbac, lease_rbac, optional_rbac, rbac, rule};
 pub use run::watching::Watching;
 pub use run::{RunError, joined, lead, run};
 pub use settings::Settings;

@@ -81,7 +81,8 @@ pub fn lease_rbac(lease: &str) -> Vec<PolicyRule> {
     ]
 }
 
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+/// Returns the rule that allows `verbs` on `resources` of an API group.
+pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
     PolicyRule {
         api_groups: Some(vec![group.to_owned()]),

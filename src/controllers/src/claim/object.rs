@@ -1,12 +1,10 @@
 //! The NodeClaim object of a launch (spec scheduling 21).
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karpenter_api::convert::taint_to_api;
 use karpenter_api::nodeclaim::ClaimResources;
 use karpenter_api::{
-    Duration, NillableDuration, NodeClaim, NodeClaimSpec, Operator, RawQuantity, Requirement,
+    Duration, NillableDuration, NodeClaim, NodeClaimSpec, Operator, Requirement, resource_map,
 };
 use karpenter_model::names::{finalizer, label};
 use karpenter_model::{Expression, Launch, Pool, Taint};
@@ -38,11 +36,6 @@ pub(super) fn object(launch: &Launch, pool: &Pool) -> NodeClaim {
 }
 
 fn spec(launch: &Launch) -> NodeClaimSpec {
-    let requests: BTreeMap<String, RawQuantity> = launch
-        .requests
-        .iter()
-        .map(|(name, quantity)| (name.to_string(), RawQuantity::Text(quantity.to_string())))
-        .collect();
     NodeClaimSpec {
         taints: taints(&launch.taints),
         startup_taints: taints(&launch.startup_taints),
@@ -52,7 +45,7 @@ fn spec(launch: &Launch) -> NodeClaimSpec {
             .iter()
             .map(|one| requirement(one, launch))
             .collect(),
-        resources: Some(ClaimResources { requests: Some(requests) }),
+        resources: Some(ClaimResources { requests: Some(resource_map(&launch.requests)) }),
         node_class_ref: launch.node_class.clone(),
         // In the notation of the pool: people and tools compare claims with it as texts.
         termination_grace_period: launch.termination_grace_period.map(Duration::from),

@@ -12,11 +12,9 @@ use std::sync::{Arc, OnceLock};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karpenter_api::conditions::{Conditions, Dependents};
-use karpenter_api::{NodeClaim, NodeClaimStatus, RawQuantity};
+use karpenter_api::{NodeClaim, NodeClaimStatus, resource_map};
 use karpenter_lifecycle::step::{Change, Launched};
-use karpenter_model::{
-    Annotations, Claim, LabelKey, LabelRegistry, LabelValue, NodeName, ProviderId, Resources,
-};
+use karpenter_model::{Annotations, Claim, LabelKey, LabelRegistry, LabelValue, NodeName, ProviderId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -85,8 +83,8 @@ impl Draft {
         let status = self.status();
         status.provider_id = Some(launched.provider_id.to_string());
         status.image_id = launched.image_id.as_ref().map(ToString::to_string);
-        status.capacity = Some(quantities(&launched.capacity));
-        status.allocatable = Some(quantities(&launched.allocatable));
+        status.capacity = Some(resource_map(&launched.capacity));
+        status.allocatable = Some(resource_map(&launched.allocatable));
     }
 
     /// Writes the id of a machine that was found.
@@ -167,13 +165,6 @@ impl Draft {
         self.read = OnceLock::new();
         Arc::make_mut(&mut self.object)
     }
-}
-
-fn quantities(resources: &Resources) -> karpenter_api::ResourceMap {
-    resources
-        .iter()
-        .map(|(name, quantity)| (name.to_string(), RawQuantity::Text(quantity.to_string())))
-        .collect()
 }
 
 /// The fields of `after` that differ from `before`; null for those that are gone.

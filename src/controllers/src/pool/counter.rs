@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_api::{NodePool, RawQuantity, ResourceMap};
+use karpenter_api::{NodePool, resource_map};
 use karpenter_kube_harness::write;
 use karpenter_lifecycle::pool::status::{cost, counter};
 use karpenter_model::{Node, NodeId, PoolName, Price, Resources, Snapshot};
@@ -122,7 +122,7 @@ fn count(context: &Context, published: &mut Published, snapshot: &Snapshot, pool
 }
 
 async fn write(context: &Context, pool: &KnownPool, count: &counter::Count) -> Result<bool, Error> {
-    let resources = quantities(&count.resources);
+    let resources = resource_map(&count.resources);
     let status = pool.object.status.clone().unwrap_or_default();
     if status.resources.as_ref() == Some(&resources) && status.nodes == count.nodes {
         return Ok(false);
@@ -138,13 +138,6 @@ async fn write(context: &Context, pool: &KnownPool, count: &counter::Count) -> R
         None => return Ok(false),
     }
     Ok(true)
-}
-
-fn quantities(resources: &Resources) -> ResourceMap {
-    resources
-        .iter()
-        .map(|(name, quantity)| (name.to_string(), RawQuantity::Text(quantity.to_string())))
-        .collect()
 }
 
 fn publish(context: &Context, published: &Published, pool: &KnownPool, used: &Resources) {

@@ -64,9 +64,7 @@ impl DecisionPublisher {
             self.last = Some((Arc::clone(decision), Instant::now()));
         }
     }
-}
 
-impl DecisionPublisher {
     /// Logs the start and the end of a brake.
     fn log_brakes(&mut self, decision: &Decision) {
         for brake in Brake::ALL {
