@@ -342,6 +342,7 @@ fn product(
         }
     }
     join_alike(&mut combined);
+    // What is cut off only takes choices away: each place that is left suits all volumes.
     combined.truncate(MAX_PLACES);
     combined
 }

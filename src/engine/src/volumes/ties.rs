@@ -93,6 +93,7 @@ impl<'a> Ties<'a> {
                 let mut place = |alternative: &Vec<Expression>| {
                     let named = alternative.iter().filter(|one| one.key == label::HOSTNAME);
                     let there = named.flat_map(|one| &one.values).filter_map(|host| self.by_host.get(host));
+                    // The host of a pod that moves is the node that is taken away, and its disk with it.
                     let there: Vec<&Node> = there.filter(|_| !moves).copied().collect();
                     let others = alternative.iter().filter(|one| one.key != label::HOSTNAME).cloned();
                     if there.is_empty() {
