@@ -186,10 +186,12 @@ impl Instances {
                 "it is gone",
             ));
         };
-        let wanted = [(tags::NAME, node), (tags::NODE_CLAIM, claim), (tags::CLUSTER_NAME, &self.cluster)];
+        let wanted = [(tags::NODE_CLAIM, claim), (tags::CLUSTER_NAME, &self.cluster), (tags::NAME, node)];
         let missing: Tags = wanted
             .into_iter()
             .filter(|(key, _)| !instance.tags.contains_key(*key))
+            // A class and its users may leave no room for the name, which only people read: EC2 would refuse all of them.
+            .take(tags::room(&instance.tags))
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         if missing.is_empty() {

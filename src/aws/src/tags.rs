@@ -13,9 +13,15 @@ pub use karpenter_model::names::tag::{CLUSTER_NAME, NODE_CLAIM};
 /// Shown as the instance's name in the console.
 pub const NAME: &str = "Name";
 
-/// Tags that EC2 and IAM take of one thing, with those that we add to a launch.
+/// Tags that EC2 and IAM take of one thing, without those of AWS.
 const MOST: usize = 50;
+/// Tags that we add to a launch.
 const OURS: usize = 5;
+
+/// Returns how many more tags a thing with these can have.
+pub(crate) fn room(tags: &BTreeMap<String, String>) -> usize {
+    MOST.saturating_sub(tags.keys().filter(|key| !key.starts_with("aws:")).count())
+}
 
 /// Tags of the `NodeClass` that nothing is launched with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

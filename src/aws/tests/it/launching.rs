@@ -334,6 +334,21 @@ async fn tagging_adds_what_is_missing_and_overwrites_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_without_room_for_another_tag_gets_no_name() {
+    let world = World::new().await;
+    let instance = world.provider.launch(&request("web-1")).await.expect("launches");
+    let launched = world.account.instances().remove(0).tags;
+    let room = 50 - launched.keys().filter(|key| !key.starts_with("aws:")).count();
+    let tags = (0..room).map(|number| (format!("cost-{number}"), String::new())).collect();
+    let id = instance.instance_id.as_str().to_owned();
+    world.account.clients().ec2.create_tags(&[id], &tags).await.unwrap();
+    let node = "ip-10-0-0-1".into();
+    world.provider.tag(&instance.provider_id, &"web-1".into(), &node).await.expect("nothing is refused");
+    let tagged = world.account.instances().remove(0).tags;
+    assert!(!tagged.contains_key("Name") && tagged["karpenter.sh/nodeclaim"] == "web-1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn exhausted_offerings_are_listed_as_unavailable() {
     let world = World::new().await;
     let all = world.provider.instance_types(&pool()).await.expect("lists");

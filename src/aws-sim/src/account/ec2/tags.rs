@@ -3,6 +3,9 @@
 use super::Compute;
 use karpenter_aws_api::{Error, Result, Tags};
 
+/// Tags that a resource may have, without those of AWS.
+const MOST_TAGS: usize = 50;
+
 impl Compute {
     pub(super) fn tag(&mut self, resources: &[String], tags: &Tags) -> Result<()> {
         if let Some(key) = tags.keys().find(|key| key.starts_with("aws:")) {
@@ -12,6 +15,11 @@ impl Compute {
         self.check_exist("CreateTags", resources)?;
         for id in resources {
             if let Some(found) = self.tags_of(id) {
+                let added = tags.keys().filter(|key| !found.contains_key(*key)).count();
+                if found.keys().filter(|key| !key.starts_with("aws:")).count() + added > MOST_TAGS {
+                    let text = "The maximum number of tags for a resource has been reached";
+                    return Err(Error::answered("CreateTags", id, "TagLimitExceeded", text));
+                }
                 found.extend(tags.clone());
             }
         }
