@@ -149,7 +149,10 @@ impl Weighed {
     /// The text of events and reasons: score and threshold, factor, savings and disruption.
     pub(crate) fn text(&self) -> String {
         let score = self.outcome.score.unwrap_or(Score::INFINITE);
-        let percent = |permille: i128| format!("{}.{}%", permille / 10, (permille % 10).abs());
+        let percent = |permille: i128| {
+            let sign = if permille < 0 { "-" } else { "" };
+            format!("{sign}{}.{}%", permille.abs() / 10, permille.abs() % 10)
+        };
         format!(
             "score {score} (threshold {}, k={K}), savings {} of pool cost, disruption {} of pool disruption",
             Score::THRESHOLD,

@@ -184,4 +184,7 @@ fn events_say_score_threshold_factor_and_shares() {
         "score 0.75 (threshold 0.50, k=2), savings 18.8% of pool cost, disruption 25.0% of pool disruption";
     assert_eq!(note.message, text);
     assert_eq!(judgement.pool_notes().map(|note| note.message).collect::<Vec<_>>(), [text]);
+    let loss = totals.judge(&[&candidate], "0.402".parse().unwrap_or_default());
+    let note = loss.machine_note(&candidate).expect("invariant: the pool is scored");
+    assert!(note.message.contains("savings -0.1% of pool cost"), "{}", note.message);
 }
