@@ -56,7 +56,10 @@ impl View {
             Seen::Listing => Some(Seen::Listing),
             Seen::Listed(object) => read(object).map(Seen::Listed),
             Seen::Applied(object) => read(object).map(Seen::Applied),
-            Seen::Deleted(object) => read(object).map(Seen::Deleted),
+            // Gone, whether its last form could be read or not.
+            Seen::Deleted(DynamicObject { metadata, .. }) => {
+                Some(Seen::Deleted(DeviceTaintRule { metadata, ..DeviceTaintRule::default() }))
+            }
             Seen::Complete(keys) => Some(Seen::Complete(keys)),
         };
         if let Some(seen) = seen {
