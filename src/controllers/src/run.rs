@@ -227,7 +227,7 @@ fn spawn_provisioner(
         let (memory, context) = (memory.clone(), context.clone());
         subscribers.pods(move |seen| {
             memory.waiting.note(&context.metrics, seen, context.now());
-            memory.promises.note(seen);
+            memory.promises.note(seen, context.now());
         });
     }
     let (triggers, triggered) = Triggers::new();

@@ -7,7 +7,6 @@ use futures::stream;
 use jiff::Timestamp;
 use karpenter_lifecycle::node::together;
 use karpenter_lifecycle::pods::nomination::nominated;
-use karpenter_lifecycle::pods::promise::patience;
 use karpenter_model::names::annotation;
 use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::observe::{Chain, Outcome};
@@ -56,7 +55,7 @@ pub(super) async fn apply(
     for nomination in &plan.nominations {
         // No scheduler ever places a virtual pod.
         if let Some(pod) = pods.get(&nomination.pod).filter(|pod| !pod.is_virtual()) {
-            let patience = patience(pod);
+            let patience = promises.patience(pod, now);
             context.view.with_cluster(|cluster| {
                 cluster.nominate_for(&nomination.pod, patience, &nomination.target, now)
             });

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use karpenter_api::NodePool;
 use karpenter_cluster::Contradiction;
 use karpenter_kube_harness::write;
@@ -42,14 +43,14 @@ struct State {
 }
 
 impl Promises {
-    /// Records an event of a watch about a pod.
-    pub(crate) fn note(&self, seen: &PodSeen) {
+    /// Records an event of a watch about a pod, at `now`.
+    pub(crate) fn note(&self, seen: &PodSeen, now: Timestamp) {
         if let PodSeen::Updated { old, new } = seen
             && old.node_name.is_none()
             && new.node_name.is_some()
         {
             let mut state = self.0.lock();
-            state.record.bound(new);
+            state.record.bound(new, now);
             state.bound = Some(Instant::now());
         }
     }
@@ -67,15 +68,22 @@ impl Promises {
             && self.0.lock().record.may_all_be_kept(waiting, &world(context, snapshot), snapshot.now);
         if are_kept {
             let now = context.now();
+            let promised: Vec<_> = waiting
+                .iter()
+                .filter_map(|pod| Some((pod, snapshot.promises.get(&pod.key)?, self.patience(pod, now))))
+                .collect();
             context.view.with_cluster(|cluster| {
-                for pod in waiting {
-                    if let Some(place) = snapshot.promises.get(&pod.key) {
-                        cluster.nominate_for(&pod.key, promise::patience(pod), place, now);
-                    }
+                for (pod, place, patience) in promised {
+                    cluster.nominate_for(&pod.key, patience, place, now);
                 }
             });
         }
         are_kept
+    }
+
+    /// Returns the longest time for which a pod may wait next to an initialized node it was promised.
+    pub(super) fn patience(&self, pod: &Pod, now: Timestamp) -> Duration {
+        self.0.lock().record.patience(pod, now)
     }
 
     /// Takes the pods out of `snapshot` that are not to be planned for, publishes why, and returns what to report of

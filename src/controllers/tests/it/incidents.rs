@@ -11,6 +11,7 @@ use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::settings::{DisruptionSettings, Settings};
 use karpenter_testkit::objects::{disruption_budget, merge, on_port_80, with};
 use kube::ResourceExt;
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use crate::world::{MINUTE, Process, SECOND, World, is_running};
@@ -114,6 +115,33 @@ async fn a_scheduler_that_binds_late_gets_no_second_node() {
     tokio::time::sleep(50 * SECOND).await;
     assert_eq!(created(&process, "default"), 1);
     assert_eq!(world.nodes().len(), 1);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_is_behind_keeps_the_nodes_of_a_burst() {
+    // Nodes go as soon as they are empty and not expected to be used.
+    let world = World::with_pool(&json!({"disruption": {"consolidateAfter": "0s"}})).await;
+    let names: Vec<String> = (0..5).map(|number| format!("web-{number}")).collect();
+    for name in &names {
+        // No scheduler of this name runs, so pods are bound when the test does it.
+        world.pod_with(name, "1", &with(on_port_80("1"), &json!({"schedulerName": "behind"})));
+        world.unschedulable(name).await;
+    }
+    let process = world.start();
+    world.until("the nodes are up", 5 * MINUTE, || world.has_nodes(5)).await;
+    for name in &names {
+        tokio::time::sleep(50 * SECOND).await;
+        let pod = world.pods().into_iter().find(|pod| pod.name_any() == *name).unwrap();
+        let node = pod.status.and_then(|status| status.nominated_node_name).expect("the pod names its node");
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+            "target": {"kind": "Node", "name": node}});
+        let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
+        let params = PostParams::default();
+        let _answer: Value = pods.create_subresource("binding", name, &params, &binding).await.unwrap();
+    }
+    world.all_running().await;
+    assert_eq!(created(&process, "default"), 5, "no node was removed and bought again");
     process.stop().await;
 }
 

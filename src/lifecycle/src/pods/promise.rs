@@ -42,6 +42,9 @@ pub(crate) use record::{HOLD_MAX, HOLD_MIN};
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// Longest such time for a pod with volumes, which are made or attached before it is bound.
 pub(crate) const PATIENCE_WITH_VOLUMES: Duration = Duration::from_mins(10);
+/// Longest such time while the scheduler binds other pods to the nodes they were promised: it is behind, and has refused nothing.
+/// A burst of pods keeps it busy for minutes.
+const PATIENCE_WHILE_BINDING: Duration = Duration::from_mins(10);
 /// Time for which a pod whose room others have taken waits for the nodes that are still coming: the pods left over once
 /// those are there are launched for together.
 const LAST_NODES: Duration = Duration::from_secs(10);
@@ -53,6 +56,8 @@ pub struct Promises {
     /// The machines of open promises, when a pass last saw them.
     arrivals: BTreeMap<ClaimName, Arrival>,
     records: BTreeMap<Workload, Record>,
+    /// Instant at which a pod was bound last that had been promised a place.
+    kept: Option<Timestamp>,
     /// Claims that another leader launched have been read.
     restored: bool,
 }
@@ -140,14 +145,28 @@ impl Promises {
         self.open.insert(pod.key.clone(), promise);
     }
 
-    /// Records that a pod was bound: planner and scheduler agree about its workload.
-    pub fn bound(&mut self, pod: &Pod) {
+    /// Records that a pod was bound at `now`: planner and scheduler agree about its workload.
+    pub fn bound(&mut self, pod: &Pod, now: Timestamp) {
         // The key of a workload is a hash of all its pods ask for, and most clusters have no record to look
         // up.
         if !self.records.is_empty() {
             self.records.remove(&Workload::of(pod));
         }
-        self.open.remove(&pod.key);
+        if self.open.remove(&pod.key).is_some() {
+            self.kept = Some(now);
+        }
+    }
+
+    /// Returns the longest time for which a pod may wait next to an initialized node it was promised before that is a
+    /// disagreement.
+    pub fn patience(&self, pod: &Pod, now: Timestamp) -> Duration {
+        patience(pod).max(self.least_patience(now))
+    }
+
+    /// Returns the patience that every pod has at least: more while the scheduler keeps promises.
+    fn least_patience(&self, now: Timestamp) -> Duration {
+        let is_binding = self.kept.is_some_and(|kept| since(kept, now) < PATIENCE);
+        if is_binding { PATIENCE_WHILE_BINDING } else { PATIENCE }
     }
 
     /// Looks at every open promise and every record before a plan is made, and returns the promises that have ended.
@@ -161,6 +180,7 @@ impl Promises {
         let mut settled: BTreeSet<Workload> = BTreeSet::new();
         let mut ended = Vec::new();
         let mut broken = Vec::new();
+        let least_patience = self.least_patience(now);
         let arrivals = &mut self.arrivals;
         // First: a machine that the snapshot still has overwrites what was seen of it before.
         for node in departed {
@@ -183,7 +203,8 @@ impl Promises {
                     None => gone(arrivals.get(&promise.claim)),
                     Some(claim) => {
                         let up = claim.true_since(ConditionType::Initialized);
-                        let late = |up: Timestamp| since(up.max(promise.since), now) >= promise.patience;
+                        let patience = promise.patience.max(least_patience);
+                        let late = |up: Timestamp| since(up.max(promise.since), now) >= patience;
                         if up.is_some_and(late) {
                             broken.push((promise.workload.clone(), promise.claim.clone(), Kind::NotUsed));
                             // The next look counts from here: one node is counted once in each patience.
@@ -539,8 +560,8 @@ fn sent_away(pod: &Pod, arrival: &Arrival, node: &Node, given: &Resources) -> En
     Ending::Withdrawn("other pods took the room")
 }
 
-/// Longest time a pod may wait next to an initialized node it was promised before that is a disagreement.
-pub fn patience(pod: &Pod) -> Duration {
+/// Longest time a pod may wait next to an initialized node it was promised while the scheduler is not behind.
+fn patience(pod: &Pod) -> Duration {
     if pod.volumes.is_empty() { PATIENCE } else { PATIENCE_WITH_VOLUMES }
 }
 

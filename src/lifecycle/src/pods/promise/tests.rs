@@ -213,7 +213,7 @@ fn while_a_workload_is_in_doubt_only_as_many_pods_are_planned_for_as_nodes_are_l
     let held = promises.held(&waiting, at(22));
     assert_eq!(held.len(), 3, "one is on its way for the first pod, one is left");
     assert!(!held.contains_key(&waiting[0].key));
-    promises.bound(&Pod { node_name: Some("n".into()), ..pod("web-0") });
+    promises.bound(&Pod { node_name: Some("n".into()), ..pod("web-0") }, at(23));
     assert!(promises.held(&waiting, at(23)).is_empty(), "nodes do serve it");
 }
 
@@ -320,9 +320,48 @@ fn unused_nodes_of_one_plan_are_one_look() {
 }
 
 #[test]
+fn a_scheduler_that_binds_promised_pods_is_behind_and_refuses_nothing() {
+    let mut promises = Promises::default();
+    let web = pod("web");
+    promises.make(&"web-1".into(), &web, at(0));
+    let mut burst = (0..).map(|number| pod(&format!("burst-{number}")));
+    let mut counted_at = |second, binds: bool| {
+        if let Some(other) = burst.next().filter(|_| binds) {
+            promises.make(&"web-1".into(), &other, at(0));
+            promises.bound(&Pod { node_name: Some("node-of-web-1".into()), ..other }, at(second));
+        }
+        look(&mut promises, &[node(&up("web-1", 0))], from_ref(&web), second);
+        counted(&promises, &web)
+    };
+    for second in (50..600).step_by(50) {
+        assert_eq!(counted_at(second, true), None, "{second}");
+    }
+    assert_eq!(counted_at(600, true), Some((1, 1)), "ten minutes are enough for any burst");
+    let mut promises = Promises::default();
+    promises.make(&"web-1".into(), &web, at(0));
+    promises.bound(&Pod { node_name: Some("n".into()), ..pod("stranger") }, at(59));
+    look(&mut promises, &[node(&up("web-1", 0))], from_ref(&web), 60);
+    assert_eq!(counted(&promises, &web), Some((1, 1)), "a pod that was promised nothing may have passed it");
+}
+
+#[test]
+fn once_the_scheduler_binds_no_more_an_unused_node_counts_a_minute_later() {
+    let mut promises = Promises::default();
+    let (web, other) = (pod("web"), pod("other"));
+    for pod in [&web, &other] {
+        promises.make(&"web-1".into(), pod, at(0));
+    }
+    promises.bound(&Pod { node_name: Some("node-of-web-1".into()), ..other }, at(55));
+    for (second, expected) in [(60, None), (114, None), (115, Some((1, 1)))] {
+        look(&mut promises, &[node(&up("web-1", 0))], from_ref(&web), second);
+        assert_eq!(counted(&promises, &web), expected, "{second}");
+    }
+}
+
+#[test]
 fn a_bound_pod_settles_the_matter() {
     let mut promises = held_state();
-    promises.bound(&Pod { node_name: Some("n".into()), ..pod("another") });
+    promises.bound(&Pod { node_name: Some("n".into()), ..pod("another") }, at(181));
     assert_eq!(held(&promises, &pod("web"), 181), None);
 
     let mut promises = Promises::default();
