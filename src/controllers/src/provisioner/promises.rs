@@ -100,10 +100,14 @@ impl Promises {
         publish_ended(context, &ended);
         publish_devices(context);
         let mut held = self.0.lock().record.held(&snapshot.pending, snapshot.now);
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut published) = (Vec::new(), BTreeSet::new());
         snapshot.pending.retain(|pod| {
             let Some(held) = held.remove(&pod.key) else { return true };
-            outcomes.push((Arc::clone(pod), outcome(context, pod, held)));
+            // Once for each workload: thousands of pods may be held because of hundreds of nodes.
+            if published.insert(Workload::of(pod)) {
+                publish_on_nodes(context, pod, &held);
+            }
+            outcomes.push((Arc::clone(pod), outcome(context, pod, &held)));
             false
         });
         outcomes
@@ -279,23 +283,31 @@ fn publish(context: &Context, about: &About, message: &str, topic: &str) {
     }
 }
 
-/// Reports the outcome of a pod that is held; also as events, on the pod, on the claims whose nodes did not serve, and on
-/// the pool.
-fn outcome(context: &Context, pod: &Pod, held: Held) -> PodOutcome {
-    let detail = match held.until {
-        Some(until) => format!("{}; next try at {until:.0}", held.why),
-        None => format!("{}; the nodes that are coming decide about more", held.why),
-    };
+/// Publishes that pods like `pod` are held: on the claims whose nodes did not serve, and on the pool.
+fn publish_on_nodes(context: &Context, pod: &Pod, held: &Held) {
+    let Some(until) = held.until else { return };
+    let message = format!("Not launching for pods like `{}` now: {}", pod.key, detail(held));
+    let claims = held.claims.iter().cloned().map(About::Claim);
+    for about in claims.chain(held.pool.clone().map(About::Pool)) {
+        publish(context, &about, &message, &until.to_string());
+    }
+}
+
+/// Reports the outcome of a pod that is held; as an event on the pod, too.
+fn outcome(context: &Context, pod: &Pod, held: &Held) -> PodOutcome {
+    let detail = detail(held);
     if let Some(until) = held.until {
-        let topic = until.to_string();
-        let about_pod = format!("Not launching for this pod now: {detail}");
-        publish(context, &About::Pod(PodRef::of(pod)), &about_pod, &topic);
-        let about_nodes = format!("Not launching for pods like `{}` now: {detail}", pod.key);
-        let claims = held.claims.iter().cloned().map(About::Claim);
-        for about in claims.chain(held.pool.clone().map(About::Pool)) {
-            publish(context, &about, &about_nodes, &topic);
-        }
+        let message = format!("Not launching for this pod now: {detail}");
+        publish(context, &About::Pod(PodRef::of(pod)), &message, &until.to_string());
     }
     let reason = Reason::new(ReasonCode::PromisedNodeNotUsed, detail);
-    PodOutcome::Unschedulable(vec![PoolRefusal { pool: held.pool, reason }])
+    PodOutcome::Unschedulable(vec![PoolRefusal { pool: held.pool.clone(), reason }])
+}
+
+/// Returns why pods are held, and until when.
+fn detail(held: &Held) -> String {
+    match held.until {
+        Some(until) => format!("{}; next try at {until:.0}", held.why),
+        None => format!("{}; the nodes that are coming decide about more", held.why),
+    }
 }

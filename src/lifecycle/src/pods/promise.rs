@@ -62,7 +62,7 @@ pub struct Promises {
     restored: bool,
 }
 
-/// Reason why a pod is not planned for.
+/// Reason why pods of a workload are not planned for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// Time at which its workload is planned for again; `None` while a node that is coming decides.
@@ -308,9 +308,10 @@ impl Promises {
 
     /// Pods among `waiting` that are not to be planned for at `now`, and why: those of held workloads, and of a workload in
     /// doubt as many as it has no node left for. Pods that were promised a place on a machine that is not in doubt stay in
-    /// the plan.
-    pub fn held(&self, waiting: &[Arc<Pod>], now: Timestamp) -> BTreeMap<PodKey, Held> {
+    /// the plan. Pods of one workload share their reason, which names every node that did not serve.
+    pub fn held(&self, waiting: &[Arc<Pod>], now: Timestamp) -> BTreeMap<PodKey, Arc<Held>> {
         let mut held = BTreeMap::new();
+        let mut reasons: BTreeMap<Workload, Arc<Held>> = BTreeMap::new();
         if self.records.is_empty() {
             return held;
         }
@@ -330,8 +331,11 @@ impl Promises {
                 none
             };
             if until.is_some() || used_up {
-                let (pool, claims) = (record.pool().cloned(), record.claims());
-                held.insert(pod.key.clone(), Held { until, pool, claims, why: record.text() });
+                let reason = reasons.entry(workload).or_insert_with(|| {
+                    let (pool, claims) = (record.pool().cloned(), record.claims());
+                    Arc::new(Held { until, pool, claims, why: record.text() })
+                });
+                held.insert(pod.key.clone(), Arc::clone(reason));
             }
         }
         held

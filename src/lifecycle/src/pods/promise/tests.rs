@@ -92,7 +92,7 @@ fn launch(promises: &mut Promises, nodes: &[Node], pods: &[Pod], second: i64) ->
     (judgement.refused.is_empty(), judgement.ended)
 }
 
-fn held(promises: &Promises, pod: &Pod, second: i64) -> Option<Held> {
+fn held(promises: &Promises, pod: &Pod, second: i64) -> Option<Arc<Held>> {
     promises.held(&[Arc::new(pod.clone())], at(second)).remove(&pod.key)
 }
 
@@ -209,6 +209,9 @@ fn while_a_workload_is_in_doubt_only_as_many_pods_are_planned_for_as_nodes_are_l
     let held = promises.held(&waiting, at(22));
     assert_eq!(held.len(), 3, "two nodes are left");
     assert!(held.values().all(|held| held.until.is_none() && held.why.contains("memory 0 instead of 8Gi")));
+    let mut reasons = held.values();
+    let first = reasons.next().unwrap();
+    assert!(reasons.all(|reason| Arc::ptr_eq(reason, first)), "not a list of nodes for each of the pods");
     promises.make(&"web-2".into(), &waiting[0], at(22));
     let held = promises.held(&waiting, at(22));
     assert_eq!(held.len(), 3, "one is on its way for the first pod, one is left");
