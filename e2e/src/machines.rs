@@ -13,7 +13,9 @@ use karpenter_kube_sim::kubelet::{Agent, Ec2Machines, Machine, Machines, Options
 use karpenter_model::{Clock, Quantity};
 use kube::Client;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::account::Control;
@@ -106,6 +108,42 @@ impl Machines for WithVolumes {
     }
 }
 
+/// Shortest time between two lists of the machines. Each is a description of every instance, which an emulated account renders
+/// slowly, so as much time is left between two of them as the last one took.
+const LIST_AGAIN: Duration = Duration::from_secs(1);
+
+/// Nodes that talk to the API server at the same time, as those of a cluster do.
+const AT_ONCE: usize = 32;
+
+/// Machines as they were listed last; errors as texts.
+type Listed = Result<Arc<Vec<Arc<Machine>>>, String>;
+
+/// Machines that are listed beside the agent, which never waits for the account: its nodes would miss their heartbeats.
+struct Latest(watch::Receiver<Option<Listed>>);
+
+#[async_trait]
+impl Machines for Latest {
+    async fn list(&self) -> Result<Vec<Machine>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.shared().await?.iter().map(|machine| Machine::clone(machine)).collect())
+    }
+
+    async fn shared(&self) -> Result<Arc<Vec<Arc<Machine>>>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut latest = self.0.clone();
+        let listed = latest.wait_for(Option::is_some).await?.clone();
+        Ok(listed.unwrap_or_else(|| Ok(Arc::default()))?)
+    }
+}
+
+/// Lists machines again and again, and never ends.
+async fn follow(machines: Arc<dyn Machines>, latest: watch::Sender<Option<Listed>>) {
+    loop {
+        let started = Instant::now();
+        let listed = machines.shared().await.map_err(|error| error.to_string());
+        latest.send_replace(Some(listed));
+        sleep(LIST_AGAIN.max(started.elapsed())).await;
+    }
+}
+
 /// Starts the agent of all machines of a cluster, which may be given orders; it ends when `shutdown` is cancelled. Without
 /// an `account` that lists them, machines have the volumes of their image and are never rebooted.
 pub fn play(
@@ -122,8 +160,7 @@ pub fn play(
         ready: pace.ready,
         spread: pace.spread,
         pod_start: pace.pod_start,
-        // Each look is a description of every instance, which an emulated account renders slowly.
-        poll: Duration::from_secs(1),
+        at_once: AT_ONCE,
         ..Options::default()
     };
     let described = Ec2Machines::new(aws, &environment.cluster);
@@ -134,7 +171,14 @@ pub fn play(
         }
         None => Arc::new(described),
     };
-    let agent = Arc::new(Agent::new(client, machines, Arc::new(WallClock), options));
+    let (sender, latest) = watch::channel(None);
+    let agent = Arc::new(Agent::new(client, Arc::new(Latest(latest)), Arc::new(WallClock), options));
     let runs = Arc::clone(&agent);
-    (agent, tokio::spawn(async move { runs.run(shutdown).await }))
+    let task = tokio::spawn(async move {
+        tokio::select! {
+            () = runs.run(shutdown) => {}
+            () = follow(machines, sender) => {}
+        }
+    });
+    (agent, task)
 }

@@ -9,24 +9,24 @@ use kube::{
     api::{DeleteParams, Preconditions},
 };
 
-use super::{Memory, Pass};
+use super::Pass;
 
 /// Time for which a machine must be missing: lists of clouds lag behind launches.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Pass<'_> {
     /// Deletes the Node of a machine that is gone, when the options say so.
-    pub(super) async fn release_node(&mut self, name: &str, memory: &mut Memory) {
+    pub(super) async fn release_node(&mut self, name: &str) {
         if !self.agent.options.cloud_node_lifecycle {
             return;
         }
-        let there = |id: &str| memory.fleet.there.contains(id);
+        let there = |id: &str| self.fleet.there.contains(id);
         let node = self.view.node(name);
         let Some(node) = node.filter(|node| provider_id(node).is_some_and(|id| !there(id))) else {
-            memory.machines_missing_since.remove(name);
+            self.notes.lock().machines_missing_since.remove(name);
             return;
         };
-        let since = *memory.machines_missing_since.entry(name.to_owned()).or_insert(self.now);
+        let since = *self.notes.lock().machines_missing_since.entry(name.to_owned()).or_insert(self.now);
         let already = node.metadata.deletion_timestamp.is_some();
         if !already && self.is_due(later(since, PATIENCE)) {
             let only_this = Preconditions { uid: node.uid(), resource_version: None };

@@ -8,13 +8,13 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Memory, Pass};
+use super::Pass;
 
 impl Pass<'_> {
     /// Renews the lease of a node when it is time.
-    pub(super) async fn beat(&mut self, node: &Node, memory: &mut Memory) {
+    pub(super) async fn beat(&mut self, node: &Node) {
         let name = node.name_any();
-        let last = memory.heartbeats.get(&name).copied();
+        let last = self.notes.lock().heartbeats.get(&name).copied();
         if last.is_some_and(|last| !self.is_due(later(last, self.agent.options.heartbeat))) {
             return;
         }
@@ -28,7 +28,7 @@ impl Pass<'_> {
             other => other,
         };
         if answer.is_ok() {
-            memory.heartbeats.insert(name.clone(), self.now);
+            self.notes.lock().heartbeats.insert(name.clone(), self.now);
             let _not_yet = self.is_due(later(self.now, self.agent.options.heartbeat));
         }
         self.report("renew lease", &name, answer);

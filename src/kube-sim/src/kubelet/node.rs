@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Ailment, Behaviour, Machine, Memory, Pass, allocatable};
+use super::{Ailment, Behaviour, Machine, Pass, allocatable};
 use crate::{
     apiserver::object::rfc3339,
     kube_system::VOLUME_DRIVER as DRIVER,
@@ -22,7 +22,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 impl Pass<'_> {
     /// Registers the Node of a machine that has booted.
-    pub(super) async fn join(&mut self, machine: &Machine, memory: &mut Memory) {
+    pub(super) async fn join(&mut self, machine: &Machine) {
         let options = &self.agent.options;
         if !self.is_due(later(
             machine.launched_at,
@@ -33,7 +33,8 @@ impl Pass<'_> {
         let bootstrap = match self.bootstrap(machine) {
             Ok(bootstrap) => bootstrap,
             Err(complaint) => {
-                let before = memory.complaints.insert(machine.instance_id.clone(), complaint.clone());
+                let instance = machine.instance_id.clone();
+                let before = self.notes.lock().complaints.insert(instance, complaint.clone());
                 if before.as_ref() != Some(&complaint) {
                     tracing::warn!(instance = machine.instance_id, "the machine does not join: {complaint}");
                 }

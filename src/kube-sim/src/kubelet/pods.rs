@@ -12,7 +12,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Machine, Memory, Pass, hash};
+use super::{Machine, Pass, hash};
 use crate::apiserver::object::rfc3339;
 
 impl Pass<'_> {
@@ -54,13 +54,13 @@ impl Pass<'_> {
     }
 
     /// Removes the pods of a node that no longer exists.
-    pub(super) async fn collect_pods(&mut self, node: &str, memory: &mut Memory) {
+    pub(super) async fn collect_pods(&mut self, node: &str) {
         let pods = self.view.pods_on(node);
         if pods.is_empty() || self.view.node(node).is_some() {
-            memory.nodes_missing_since.remove(node);
+            self.notes.lock().nodes_missing_since.remove(node);
             return;
         }
-        let since = *memory.nodes_missing_since.entry(node.to_owned()).or_insert(self.now);
+        let since = *self.notes.lock().nodes_missing_since.entry(node.to_owned()).or_insert(self.now);
         if self.is_due(later(since, self.agent.options.pod_collection)) {
             for pod in pods {
                 self.remove_pod(&pod).await;
