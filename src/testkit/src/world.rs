@@ -2,6 +2,7 @@
 
 pub mod corpus;
 mod pods;
+pub mod wide;
 
 use std::fmt::Write;
 use std::sync::Arc;

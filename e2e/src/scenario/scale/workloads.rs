@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use karpenter_model::names::label;
+use karpenter_testkit::world::wide::{self, OnHosts};
 use serde_json::{Value, json};
 
 use super::figures::Row;
@@ -36,33 +37,26 @@ pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
     out_and_in(run, &apps).await
 }
 
-/// The CPU and memory of a pod of each application of [`wide`], in thousandths of a CPU and MiB. Neither follows the other.
-const SHAPES: ([u32; 15], [u32; 15]) = (
-    [225, 300, 400, 500, 650, 800, 1000, 1250, 1500, 2000, 2400, 2800, 3200, 3500, 3800],
-    [300, 500, 800, 1200, 2000, 3000, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 49_152, 65_536],
-);
-
 /// Thirty applications of thirty pods and a few more, spread over zones; then seven tenths of the pods.
 pub(super) async fn wide(run: &Run<'_>) -> Result<Row> {
     run.test.ready_pool(run.name(), whenever_cheaper("30s")).await?;
-    let apps: Vec<App> = (0..30).map(|number| app_of_many(number, run.sized(30 + number % 6))).collect();
+    let apps: Vec<App> = wide::apps().map(|app| one_of_many(app, run)).collect();
     out_and_in(run, &apps).await
 }
 
-fn app_of_many(number: usize, replicas: usize) -> App {
-    let name = format!("app-{number:02}");
+fn one_of_many(app: wide::App, run: &Run<'_>) -> App {
+    let wide::App { name, replicas, cpu_millis, memory_mib, on_hosts } = app;
     let alike = json!({"matchLabels": {"app": name}});
     let spread = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": alike});
-    let (cpu, memory) = (SHAPES.0[number * 7 % 15], SHAPES.1[(number * 4 + number / 15) % 15]);
     let mut spreads = vec![spread(label::ZONE)];
-    let mut change = requesting(&format!("{cpu}m"), &format!("{memory}Mi"));
-    match number % 10 {
-        3 => change = merged(change, a_node_each(&name)),
-        6 => spreads.push(spread(label::HOSTNAME)),
-        _ => {}
+    let mut change = requesting(&format!("{cpu_millis}m"), &format!("{memory_mib}Mi"));
+    match on_hosts {
+        OnHosts::Any => {}
+        OnHosts::Apart => change = merged(change, a_node_each(&name)),
+        OnHosts::Spread => spreads.push(spread(label::HOSTNAME)),
     }
     let change = merged(change, json!({"spec": {"topologySpreadConstraints": spreads}}));
-    App { name, replicas, change }
+    App { name, replicas: run.sized(replicas), change }
 }
 
 /// A Deployment; `change` is a merge patch on its pod template.

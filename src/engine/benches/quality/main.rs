@@ -11,6 +11,7 @@
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
+mod filled;
 #[path = "../plan/inputs.rs"]
 mod inputs;
 mod realised;
@@ -76,10 +77,10 @@ fn main() {
         println!(
             "{name:<22} {all:>6} {pods:>6} {price:>10.3} {machines:>8} {bound:>10.3} {ratio:>6.3}   {other}"
         );
-        for circumstances in realised::ALL {
-            let Bought { price, machines } = realised::bought(&snapshot, circumstances);
-            println!("    {:<18} {price:.3} {machines:>6}", circumstances.name);
-            realised.entry(circumstances.name).or_default().0.push(price);
+        for (circumstances, tried) in realised::ALL {
+            let Bought { price, machines } = realised::bought(&snapshot, tried);
+            println!("    {circumstances:<18} {price:.3} {machines:>6}");
+            realised.entry(circumstances).or_default().0.push(price);
         }
         ratios.entry(world.has_topology).or_default().0.push(ratio);
     }

@@ -50,7 +50,7 @@ pub fn corpus() -> Vec<World> {
 }
 
 /// Families with two, four and eight GiB for each core, in three zones.
-fn families() -> String {
+pub(super) fn families() -> String {
     let mut lines = String::new();
     for (letter, memory, price) in [('c', 2, 42), ('m', 4, 48), ('r', 8, 63)] {
         for cpu in [1, 2, 4, 8, 16, 32, 48, 64, 96] {

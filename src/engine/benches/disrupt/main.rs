@@ -5,6 +5,10 @@
 
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 
+#[path = "../quality/filled.rs"]
+mod filled;
+mod scale_in;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -27,8 +31,13 @@ const TYPES: usize = 400;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
-    let tables: [(&str, fn()); 4] =
-        [("judged", judged), ("sweep", sweep), ("idle", idle), ("looks", second_looks)];
+    let tables: [(&str, fn()); 5] = [
+        ("judged", judged),
+        ("sweep", sweep),
+        ("idle", idle),
+        ("looks", second_looks),
+        ("scale-in", scale_in::scale_in),
+    ];
     for (name, table) in tables.into_iter().filter(|(name, _)| name.contains(&wanted)) {
         println!("\n{name}");
         table();
