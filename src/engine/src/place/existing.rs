@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    Devices, HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, PodKey, Requirement, Resources, Snapshot,
-    Taint, Target,
+    Devices, Effect, HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, PodKey, Requirement, Resources,
+    Snapshot, Taint, Target,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
@@ -24,6 +24,7 @@ use crate::node_labels::{Fact, fact, value_of};
 use crate::place::devices::Holdings;
 use crate::place::learnt::Known;
 use crate::place::level::Demand;
+use crate::place::relax;
 use crate::place::topology::{Admission, Domain, Topology};
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::Volumes;
@@ -112,7 +113,8 @@ pub(crate) struct Existing<'a> {
 }
 
 impl<'a> Existing<'a> {
-    /// The nodes of `snapshot` that stay: initialized ones first, then by name. `keys` are the label keys
+    /// The nodes of `snapshot` that stay: initialized ones first, those with a `PreferNoSchedule` taint after the others,
+    /// then by name. `keys` are the label keys
     /// pods name, `topology_keys` those that rules about other pods look at, the host name aside.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
@@ -132,7 +134,8 @@ impl<'a> Existing<'a> {
         // (core#1392).
         nodes.retain(|(node, _)| !node.is_leaving() && !node.has_lost_node());
         nodes.sort_by_cached_key(|(node, _)| {
-            (!node.initialized(), node.display_name().to_owned(), node.id.clone())
+            let is_last = relax::has_soft_taint(&node.effective_taints());
+            (!node.initialized(), is_last, node.display_name().to_owned(), node.id.clone())
         });
 
         let mut kinds: InternedMap<Kind, Bits<NodeIx>> = InternedMap::default();
@@ -141,7 +144,12 @@ impl<'a> Existing<'a> {
             let facts = keys.iter().map(|key| fact(node, key, registry)).collect();
             let domains = topology_keys.iter().map(|key| value_of(node, key, registry)).collect();
             let unlaunched = !topology_keys.is_empty() && node.unlaunched().is_some();
-            let entry = kinds.entry(Kind { facts, taints: node.effective_taints(), domains, unlaunched });
+            let mut taints = node.effective_taints();
+            if node.initialized() {
+                // The scheduler uses such a node before a pod waits for another one.
+                taints.retain(|taint| taint.effect != Effect::PreferNoSchedule);
+            }
+            let entry = kinds.entry(Kind { facts, taints, domains, unlaunched });
             let kind = KindIx::new(entry.index());
             entry.or_default().insert(slots.end());
             let (room, attached) =
