@@ -135,6 +135,7 @@ nodes:
             audit-policy-file: /audit/{AUDIT_POLICY}
             audit-log-path: /audit/{AUDIT_LOG}
             audit-log-maxsize: \"1000\"
+            enable-admission-plugins: {plugins}
           extraVolumes:
             - {{ name: audit, hostPath: /audit, mountPath: /audit, readOnly: false, pathType: Directory }}
       - |
@@ -146,6 +147,7 @@ containerdConfigPatches:
       restrict_oom_score_adj = true
 ",
         address = engine.address(),
+        plugins = local::ADMISSION_PLUGINS,
         services = local::SERVICE_CIDR,
     )
 }

@@ -31,6 +31,9 @@ use component::{Components, StartError};
 /// Service addresses, as EKS chooses them for a VPC outside 10.0.0.0/8; the emulated account reports the same.
 pub const SERVICE_CIDR: &str = "10.100.0.0/16";
 
+/// Admission plugins that are off by default in Kubernetes and on in EKS.
+pub(super) const ADMISSION_PLUGINS: &str = "NodeRestriction,ExtendedResourceToleration";
+
 /// A port is given away between asking for it and binding it about never; three times means something else.
 const ATTEMPTS: usize = 3;
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::SERVICE_CIDR;
+use super::{ADMISSION_PLUGINS, SERVICE_CIDR};
 use crate::process::free_ports;
 
 /// Policy for what the API server records.
@@ -71,7 +71,7 @@ pub(super) fn apiserver(addresses: &Addresses) -> Vec<String> {
         format!("--audit-log-path={AUDIT_LOG}"),
         // Megabytes; a log that is rotated away could not be read as a whole.
         "--audit-log-maxsize=1000".to_owned(),
-        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        format!("--enable-admission-plugins={ADMISSION_PLUGINS}"),
         "--allow-privileged=true".to_owned(),
         FEATURES.to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

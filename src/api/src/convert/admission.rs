@@ -1,6 +1,7 @@
 //! Changes that the API server of Kubernetes v1.35 makes to a pod before the scheduler sees it: defaults, label keys that
-//! become part of selectors, and the admission plugins that are on by default and change what is scheduled: `LimitRanger`,
-//! `Priority`, `DefaultTolerationSeconds` and `RuntimeClass`; of claims, those of `DefaultStorageClass`.
+//! become part of selectors, and the admission plugins that change what is scheduled: `LimitRanger`, `Priority`,
+//! `DefaultTolerationSeconds` and `RuntimeClass`, which are on by default, and `ExtendedResourceToleration`, which EKS switches
+//! on; of claims, those of `DefaultStorageClass`.
 //!
 //! It is for pods that no API server has admitted: those of manifests and of templates. Webhooks are not known here.
 
@@ -103,6 +104,7 @@ impl Admission {
         let mut refused: Vec<Refused> = self.prioritize(spec).err().into_iter().collect();
         refused.extend(twice.into_iter().map(Refused::Forbidden));
         tolerate_node_problems(spec);
+        tolerate_extended_resources(spec);
         refused.extend(self.apply_runtime_class(spec).err());
         let amounts = validation::of_admitted(spec).into_iter();
         let amounts = amounts.map(|cause| format!("{}: {}", cause.field, cause.message));
@@ -352,6 +354,30 @@ fn covers(one: &Toleration, other: &Toleration) -> bool {
     let of_key = key == other.key.as_deref().unwrap_or_default() || key.is_empty() && is_any;
     let of_effect = effect.is_empty() || effect == other.effect.as_deref().unwrap_or_default();
     of_key && of_effect && lasts && (is_any || same_value)
+}
+
+/// Lets a pod that asks for an extended resource onto nodes that a taint of its name keeps for such pods.
+fn tolerate_extended_resources(spec: &mut PodSpec) {
+    let requests = containers(spec).filter_map(|container| container.resources.as_ref()?.requests.as_ref());
+    let extended: BTreeSet<String> =
+        requests.flat_map(BTreeMap::keys).filter(|name| validation::is_extended(name)).cloned().collect();
+    let tolerations = spec.tolerations.get_or_insert_default();
+    for name in extended {
+        let tolerates = |one: &Toleration| {
+            one.key.as_ref() == Some(&name)
+                && one.operator.as_deref() == Some("Exists")
+                && one.effect.as_deref() == Some("NoSchedule")
+                && one.toleration_seconds.is_none()
+        };
+        if !tolerations.iter().any(tolerates) {
+            tolerations.push(Toleration {
+                key: Some(name),
+                operator: Some("Exists".to_owned()),
+                effect: Some("NoSchedule".to_owned()),
+                ..Toleration::default()
+            });
+        }
+    }
 }
 
 fn tolerate_node_problems(spec: &mut PodSpec) {

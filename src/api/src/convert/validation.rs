@@ -26,6 +26,7 @@ use crate::schema::Cause;
 
 pub(crate) use names::of_metadata;
 
+pub(super) use amounts::is_extended;
 /// Priority classes that every cluster has.
 pub const SYSTEM_PRIORITIES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];

@@ -364,3 +364,24 @@ fn tolerations_of_a_runtime_class_that_the_pod_has_already_are_not_added() {
     assert_eq!(tolerations(json!([{"key": "vm", "operator": "Exists"}])), 3);
     assert_eq!(tolerations(json!([{"key": "vm", "value": "a"}])), 4);
 }
+
+// https://github.com/aws/containers-roadmap/issues/739
+#[test]
+fn pods_tolerate_taints_of_the_extended_resources_they_ask_for() {
+    let tolerated = |spec: &Value| -> Vec<String> {
+        let (spec, _) = admitted(&[], spec);
+        let tolerations = spec["tolerations"].as_array().unwrap().iter();
+        let new = tolerations.filter(|one| one["effect"] == "NoSchedule");
+        new.map(|one| one["key"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let asks = |amounts: Value| container(&json!({"limits": amounts}));
+    assert_eq!(tolerated(&asks(json!({"cpu": "1", "hugepages-2Mi": "2Mi"}))), Vec::<String>::new());
+    assert_eq!(tolerated(&asks(json!({"nvidia.com/gpu": "1"}))), ["nvidia.com/gpu"]);
+    assert_eq!(tolerated(&asks(json!({"attachable.kubernetes.io/x": "1"}))), Vec::<String>::new());
+    let mut own = asks(json!({"nvidia.com/gpu": "1"}));
+    own["tolerations"] = json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]);
+    assert_eq!(tolerated(&own), ["nvidia.com/gpu"], "once");
+    let init = json!([{"name": "i", "resources": {"limits": {"vpc.amazonaws.com/efa": "1"}}}]);
+    let own = json!({"containers": [], "initContainers": init});
+    assert_eq!(tolerated(&own), ["vpc.amazonaws.com/efa"]);
+}

@@ -105,7 +105,7 @@ pub(super) fn read(written: &ApiQuantity) -> Option<Quantity> {
 }
 
 /// Returns whether a resource is counted in whole units: those that a domain names, but for Kubernetes' own.
-fn is_extended(name: &str) -> bool {
+pub(in crate::convert) fn is_extended(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io"))
 }
 
