@@ -48,7 +48,7 @@ pub use selector::selector;
 pub use taint::{taint_to_api, taints};
 pub use validation::SYSTEM_PRIORITIES;
 pub use volume::{attach_limits, storage_class, volume, volume_claim};
-pub use workload::{JobPods, claim_of, mount_claims};
+pub use workload::{JobPods, claim_of, first_ordinal, labels_of_pod, mount_claims, template_hash};
 
 /// A field the model cannot take over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

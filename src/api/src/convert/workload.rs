@@ -1,7 +1,9 @@
 //! What the controllers of workloads make between a template and the scheduler, for those who play them: how many pods of a Job
-//! run, and the volumes of a pod of a StatefulSet.
+//! run, the labels that pods get, and the volumes of a pod of a StatefulSet.
 
-use karpenter_model::names::condition;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use karpenter_model::names::{condition, label};
 use serde_json::{Value, json};
 
 /// Number of pods of a Job that may fail unless it gives another: the default of Kubernetes.
@@ -56,6 +58,51 @@ impl JobPods {
             None => parallel,
         }
     }
+}
+
+/// Labels that pod `name` of a workload of `kind` has besides those of the template, with `number` as its place among the
+/// workload's pods. Selectors of manifests name them to keep the pods of one Job, set or roll-out together or apart.
+pub fn labels_of_pod(kind: &str, workload: &Value, name: &str, number: u64) -> Vec<(&'static str, String)> {
+    let spec = &workload["spec"];
+    let owner = workload["metadata"]["name"].as_str().unwrap_or_default();
+    match kind {
+        "Deployment" => vec![(label::POD_TEMPLATE_HASH, template_hash(&spec["template"]))],
+        "StatefulSet" => vec![
+            (label::CONTROLLER_REVISION_HASH, format!("{owner}-{}", template_hash(&spec["template"]))),
+            (label::STATEFUL_SET_POD_NAME, name.to_owned()),
+            (label::POD_INDEX, number.to_string()),
+        ],
+        "Job" => {
+            let is_selected = spec["manualSelector"] != true;
+            let of_job = label::JOB_NAME.into_iter().filter(|_| is_selected);
+            let mut labels: Vec<(&str, String)> = of_job.map(|key| (key, owner.to_owned())).collect();
+            if spec["completionMode"] == "Indexed" {
+                labels.push((label::JOB_COMPLETION_INDEX, number.to_string()));
+            }
+            labels
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Ten characters that depend on the template alone, in place of the hash that Kubernetes computes.
+pub fn template_hash(template: &Value) -> String {
+    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut hasher = DefaultHasher::new();
+    template.to_string().hash(&mut hasher);
+    let mut rest = hasher.finish();
+    let mut text = String::new();
+    for _ in 0..10 {
+        let index = usize::try_from(rest % 27).expect("invariant: below 27");
+        text.push(char::from(ALPHABET[index]));
+        rest /= 27;
+    }
+    text
+}
+
+/// Returns the number of the first pod of a StatefulSet.
+pub fn first_ordinal(set: &Value) -> u64 {
+    set.pointer("/spec/ordinals/start").and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Makes `pod`, whose name is `name`, mount a volume for each claim template of its StatefulSet, in the place of volumes of the
@@ -114,6 +161,30 @@ mod tests {
             let over = json!({"spec": spec, "status": {"conditions": ended}});
             assert_eq!(pods.wanted(&over), 0, "{over}");
         }
+    }
+
+    #[test]
+    fn pods_have_labels_of_their_controller() {
+        let of = |kind: &str, spec: Value| {
+            labels_of_pod(kind, &json!({"metadata": {"name": "w"}, "spec": spec}), "w-3", 3)
+        };
+        let keys = |labels: &[(&str, String)]| -> Vec<String> {
+            labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
+        };
+        assert_eq!(
+            keys(&of("Job", json!({"completionMode": "Indexed"}))),
+            ["batch.kubernetes.io/job-name=w", "job-name=w", "batch.kubernetes.io/job-completion-index=3"]
+        );
+        assert_eq!(of("Job", json!({"manualSelector": true})), []);
+        let set = of("StatefulSet", json!({"template": {}}));
+        assert_eq!(
+            keys(&set[1..]),
+            ["statefulset.kubernetes.io/pod-name=w-3", "apps.kubernetes.io/pod-index=3"]
+        );
+        let hash = |template: Value| of("Deployment", json!({"template": template}));
+        assert_eq!(hash(json!({"a": 1})), hash(json!({"a": 1})));
+        assert_ne!(hash(json!({"a": 1})), hash(json!({"a": 2})));
+        assert_eq!(of("ReplicaSet", json!({"template": {}})), [], "its template has the hash already");
     }
 
     #[test]

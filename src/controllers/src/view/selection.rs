@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use karpenter_api::convert;
 use karpenter_cluster::Epoch;
 use karpenter_kube_harness::watch::{self, Key};
+use karpenter_model::names::label;
 use karpenter_model::snapshot::OwnedBy;
 use karpenter_model::{LabelSelector, Labels, OwnerUid, PodOwner};
 use kube::{Resource, ResourceExt};
@@ -54,7 +55,7 @@ impl View {
 
 /// Labels that differ between the pods of one stateful set.
 const NOT_OF_THE_OWNER: [&str; 3] =
-    ["controller-revision-hash", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"];
+    [label::CONTROLLER_REVISION_HASH, label::STATEFUL_SET_POD_NAME, label::POD_INDEX];
 
 impl View {
     /// Takes owners that were not among the objects to select the labels of their pods, less those that separate siblings

@@ -1,11 +1,10 @@
 //! Deployments: one replica set per template, rolled over within surge and unavailability. Old replica sets are kept
 //! without limit, and progress deadlines do not pass.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
+use karpenter_api::convert::template_hash;
+use karpenter_model::names::label::POD_TEMPLATE_HASH as HASH;
 use serde_json::{Value, json};
 
 use super::{
@@ -14,8 +13,6 @@ use super::{
     template::{controls, number, reference},
 };
 use crate::apiserver::{object, store::Part};
-
-const HASH: &str = "pod-template-hash";
 
 pub(super) struct Deployments;
 
@@ -128,21 +125,6 @@ fn share(value: &Value, whole: i64, round_up: bool) -> i64 {
     let percent = || value.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
     let of_percent = |p: i64| (p * whole + if round_up { 99 } else { 0 }) / 100;
     value.as_i64().or_else(|| percent().map(of_percent)).unwrap_or(0)
-}
-
-/// Ten characters that only depend on the template.
-fn template_hash(template: &Value) -> String {
-    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut hasher = DefaultHasher::new();
-    template.to_string().hash(&mut hasher);
-    let mut rest = hasher.finish();
-    let mut text = String::new();
-    for _ in 0..10 {
-        let index = usize::try_from(rest % 27).expect("invariant: below 27");
-        text.push(char::from(ALPHABET[index]));
-        rest /= 27;
-    }
-    text
 }
 
 fn new_set(deployment: &Value, hash: &str, replicas: i64) -> Value {

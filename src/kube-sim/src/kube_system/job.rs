@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_api::convert::JobPods;
+use karpenter_api::convert::{JobPods, labels_of_pod};
+use karpenter_model::names::label::JOB_COMPLETION_INDEX;
 use serde_json::{Value, json};
 
 use super::{StandIn, cluster::Cluster, pod::Pod, template::pod};
@@ -49,6 +50,16 @@ impl Ended {
     }
 }
 
+/// A pod with this index, as long as the Job gives its pods any.
+fn pod_of(job: &Value, number: u64) -> Value {
+    let mut pod = pod(job, "Job");
+    let labels = object::map_mut(&mut pod["metadata"], "labels");
+    labels.extend(
+        labels_of_pod("Job", job, "", number).into_iter().map(|(key, of)| (key.to_owned(), json!(of))),
+    );
+    pod
+}
+
 fn step(cluster: &Cluster<'_>, job: &Value, pods: &[Arc<Pod>], ended: &Ended) {
     let active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).collect();
     let so_far = JobPods {
@@ -57,8 +68,12 @@ fn step(cluster: &Cluster<'_>, job: &Value, pods: &[Arc<Pod>], ended: &Ended) {
         failed: ended.failed.len() as u64,
     };
     let wanted = if object::is_deleting(job) { 0 } else { so_far.wanted(job) };
-    for _ in so_far.running..wanted {
-        cluster.create("", "pods", object::namespace(job), pod(job, "Job"));
+    let of_index = |pod: &&Arc<Pod>| pod.is_active() || text(&pod.object, "/status/phase") == "Succeeded";
+    let index = |pod: &Arc<Pod>| object::label(&pod.object, JOB_COMPLETION_INDEX)?.parse().ok();
+    let taken: BTreeSet<u64> = pods.iter().filter(of_index).filter_map(index).collect();
+    let free = (0..).filter(|number| !taken.contains(number));
+    for (_, number) in (so_far.running..wanted).zip(free) {
+        cluster.create("", "pods", object::namespace(job), pod_of(job, number));
     }
     let surplus = usize::try_from(so_far.running.saturating_sub(wanted)).unwrap_or(0);
     for pod in active.into_iter().rev().take(surplus) {

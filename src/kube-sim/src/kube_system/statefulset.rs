@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use karpenter_api::convert::mount_claims;
+use karpenter_api::convert::{labels_of_pod, mount_claims};
 use serde_json::{Value, json};
 
 use super::{
@@ -42,8 +42,9 @@ fn ordinal(set: &Value, pod: &Value) -> Option<i64> {
 /// One step for a set that minds the order; else all that is to be done.
 fn scale(cluster: &Cluster<'_>, set: &Value, pods: &BTreeMap<i64, Arc<Pod>>) {
     let ordered = text(set, "/spec/podManagementPolicy") != "Parallel";
-    let wanted = number(set, "/spec/replicas");
-    for number in 0..wanted {
+    let first = number(set, "/spec/ordinals/start");
+    let wanted = first + number(set, "/spec/replicas");
+    for number in first..wanted {
         match pods.get(&number) {
             None => {
                 create(cluster, set, number);
@@ -58,7 +59,8 @@ fn scale(cluster: &Cluster<'_>, set: &Value, pods: &BTreeMap<i64, Arc<Pod>>) {
             return;
         }
     }
-    for pod in pods.range(wanted..).rev().map(|(_, pod)| pod) {
+    let surplus = pods.range(..first).chain(pods.range(wanted..));
+    for pod in surplus.rev().map(|(_, pod)| pod) {
         if !pod.deleting {
             cluster.delete("", "pods", &pod.object);
         }
@@ -80,8 +82,10 @@ fn create(cluster: &Cluster<'_>, set: &Value, number: i64) {
     metadata.remove("generateName");
     metadata.insert("name".to_owned(), json!(name));
     let labels = object::map_mut(&mut pod["metadata"], "labels");
-    labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), json!(name));
-    labels.insert("apps.kubernetes.io/pod-index".to_owned(), json!(number.to_string()));
+    let number = u64::try_from(number).unwrap_or_default();
+    for (key, value) in labels_of_pod("StatefulSet", set, &name, number) {
+        labels.insert(key.to_owned(), json!(value));
+    }
     cluster.create("", "pods", namespace, pod);
 }
 

@@ -51,6 +51,19 @@ const OLD_REGION: &str = "failure-domain.beta.kubernetes.io/region";
 /// Labels of a volume to which the scheduler keeps as to its node affinity; `__` stands between several values.
 pub const PLACES_OF_VOLUMES: [&str; 4] = [ZONE, REGION, OLD_ZONE, OLD_REGION];
 
+/// The hash of its template on pods of a Deployment.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// The revision of its template on pods of a StatefulSet or DaemonSet.
+pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+/// The name of a pod of a StatefulSet.
+pub const STATEFUL_SET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
+/// The number of a pod of a StatefulSet.
+pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+/// The name of its Job on a pod, by both keys that it has.
+pub const JOB_NAME: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
+/// The number of a pod of an indexed Job.
+pub const JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
 /// Old name and present name; applied wherever a requirement is made.
 pub const NORMALIZED: [(&str, &str); 5] = [
     (OLD_ZONE, ZONE),
