@@ -181,6 +181,7 @@ impl World {
         notes.extend(what_if::without_effect(&what_if.manifests));
         notes.extend(settle::pools(&mut objects, &plan_inputs.registry, at));
         settle::budgets(&mut objects);
+        settle::nodes::keep_taints(&mut objects);
         notes.extend(closed_gates(&objects, &plan_inputs.settings));
         Ok(Self {
             plan_inputs,

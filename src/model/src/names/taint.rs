@@ -13,11 +13,11 @@ pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// The node is cordoned.
 pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The node runs out of disk space.
-pub(crate) const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
+pub const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
 /// The node runs out of memory.
-pub(crate) const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
+pub const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 /// The node runs out of process ids.
-pub(crate) const PID_PRESSURE: &str = "node.kubernetes.io/pid-pressure";
+pub const PID_PRESSURE: &str = "node.kubernetes.io/pid-pressure";
 /// The network of the node is not set up.
 pub const NETWORK_UNAVAILABLE: &str = "node.kubernetes.io/network-unavailable";
 /// The cloud controller manager has not seen the node yet.
