@@ -1,5 +1,5 @@
 //! Writes that the controllers of pools and claims would make before a plan is made, made here: hashes, the conditions of
-//! pools, drift, the status of pod disruption budgets, taints of nodes that do not serve.
+//! pools, drift, the status of pod disruption budgets, taints of nodes that do not serve, volumes of claims.
 //!
 //! In a cluster with a running controller nothing changes by it. A manifest that no controller has looked at becomes
 //! ready or says why not, and machines of a pool whose template a manifest changes drift. The rules are those of
@@ -7,6 +7,7 @@
 
 pub(crate) mod classes;
 pub(crate) mod nodes;
+pub(crate) mod volumes;
 
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};

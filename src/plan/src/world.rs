@@ -182,6 +182,7 @@ impl World {
         notes.extend(settle::pools(&mut objects, &plan_inputs.registry, at));
         settle::budgets(&mut objects);
         settle::nodes::keep_taints(&mut objects);
+        settle::volumes::bind(&mut objects);
         notes.extend(closed_gates(&objects, &plan_inputs.settings));
         Ok(Self {
             plan_inputs,

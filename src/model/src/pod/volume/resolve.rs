@@ -52,7 +52,7 @@ pub struct Form {
 
 impl Form {
     /// Returns whether a claim that requests `asked` may be bound to it.
-    fn serves(&self, asked: &Self) -> bool {
+    pub fn serves(&self, asked: &Self) -> bool {
         self.storage >= asked.storage && self.modes.is_superset(&asked.modes) && self.block == asked.block
     }
 }
