@@ -13,7 +13,7 @@ use crate::objects::{ObjectKey, Objects, is_foreign, kinds, text};
 use crate::offerings::Offerings;
 use crate::settle;
 use crate::text::named;
-use crate::workloads::{self, Refusals, WORKLOADS, has_ended};
+use crate::workloads::{self, Refusals, WORKLOADS, autoscalers, has_ended};
 
 /// Assumed differences.
 #[derive(Clone, Debug, Default)]
@@ -265,7 +265,13 @@ fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
 pub(crate) fn without_effect(manifests: &[Value]) -> Option<String> {
     let is_read = |manifest: &Value| {
         let kind = text(manifest, "/kind");
-        let reads = WORKLOADS.contains(&kind) || kind == "PodTemplate" || export::reads(kind);
+        let is_target = |one: &Value| ObjectKey::of(one) == autoscalers::target(manifest);
+        let reads = match kind {
+            "PodTemplate" | "ResourceClaimTemplate" => true,
+            // Of one for a workload of the cluster it is not known how many pods its metrics ask for.
+            autoscalers::KIND => manifests.iter().any(is_target),
+            kind => WORKLOADS.contains(&kind) || export::reads(kind),
+        };
         reads && !is_foreign(manifest) && !text(manifest, "/metadata/name").is_empty()
     };
     let keys = manifests.iter().filter(|manifest| !is_read(manifest)).map(ObjectKey::of);
@@ -463,6 +469,7 @@ mod tests {
             ("storage.k8s.io/v1", "StorageClass"),
             ("karpenter.sh/v1alpha1", "NodeOverlay"),
             ("batch/v1", "Job"),
+            ("v1", "ReplicationController"),
             ("karpenter.k8s.aws/v1", "EC2NodeClass"),
         ] {
             let found = of(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}));
@@ -471,6 +478,13 @@ mod tests {
         let lead = "plans do not read these manifests, so they change nothing: ";
         let config = json!({"kind": "ConfigMap", "metadata": {"name": "a"}});
         assert_eq!(of(config), Some(format!("{lead}ConfigMap `a`")));
+        let autoscaler = json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+        });
+        assert_eq!(of(autoscaler.clone()), Some(format!("{lead}HorizontalPodAutoscaler `a`")));
+        let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}});
+        assert_eq!(without_effect(&[autoscaler, web]), None);
         let unnamed = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool"});
         assert_eq!(of(unnamed), Some(format!("{lead}NodePool without a name")));
     }

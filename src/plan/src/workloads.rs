@@ -8,18 +8,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use karpenter_api::convert::{self, Admission, JobPods, Refused, claim_of, mount_claims};
+use karpenter_api::convert::{self, Admission, JobPods, Refused, first_ordinal, labels_of_pod, mount_claims};
 use karpenter_model::names::{condition, label, reason};
 use karpenter_model::{LabelSelector, Labels};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::objects::{ObjectKey, Objects, text};
+use autoscalers::Bounds;
+
+pub(crate) mod autoscalers;
+mod claims;
 
 /// Kinds whose template becomes pods.
-pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSet", JOB];
+pub(crate) const WORKLOADS: [&str; 5] =
+    ["Deployment", "ReplicaSet", REPLICATION_CONTROLLER, "StatefulSet", JOB];
 
 const JOB: &str = "Job";
+
+const REPLICATION_CONTROLLER: &str = "ReplicationController";
+
+/// Labels by which pods of one template differ from those of another.
+const OF_TEMPLATE: [&str; 2] = [label::POD_TEMPLATE_HASH, label::CONTROLLER_REVISION_HASH];
 
 /// Prefix of the uid of an object that is in manifests alone.
 const PLANNED: &str = "planned-";
@@ -80,12 +90,15 @@ pub(crate) type Refusals = BTreeMap<Refused, ObjectKey>;
 /// the workloads whose number of pods is to be as they say, so that surplus pods go as well. Returns why an API server would
 /// refuse pods of manifests.
 pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp) -> Refusals {
+    let bounds = Bounds::of(objects);
     for kind in WORKLOADS {
         let workloads: Vec<(ObjectKey, Value)> =
             objects.of_kind(kind).map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, workload) in workloads {
             if !is_owned(&workload) {
-                complete(objects, &key, &workload, scaled.contains(&key), at);
+                let own = Own::of(objects, &key, &workload);
+                let wanted = wanted(&key, &workload, &own, &bounds);
+                complete(objects, (&key, &workload, own), (wanted, scaled.contains(&key)), at);
             }
         }
     }
@@ -95,12 +108,7 @@ pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp)
         let why = admit(key, pod, &admission, at);
         refused.extend(why.into_iter().map(|why| (why, key.clone())));
     }
-    let of_pods: Vec<Value> = objects.of_kind("Pod").flat_map(|(_, pod)| ephemeral_claims(pod)).collect();
-    for claim in of_pods {
-        if objects.get(&ObjectKey::of(&claim)).is_none() {
-            objects.put(claim);
-        }
-    }
+    claims::make(objects);
     if let Some(class) = admission.default_storage_class() {
         for (_, claim) in objects.of_kind_mut("PersistentVolumeClaim") {
             // An empty name asks for a volume without a class.
@@ -138,9 +146,13 @@ pub(crate) fn is_owned(workload: &Value) -> bool {
     owners.into_iter().flatten().any(|owner| owner["controller"] == true)
 }
 
-fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: bool, at: Timestamp) {
-    let own = Own::of(objects, key, workload);
-    let wanted = wanted(key, workload, &own);
+/// Adds the pods that a workload lacks of those that are wanted; those beyond go where exactly as many are to be there.
+fn complete(
+    objects: &mut Objects,
+    (key, workload, own): (&ObjectKey, &Value, Own),
+    (wanted, exactly): (usize, bool),
+    at: Timestamp,
+) {
     let present = own.running;
     if exactly {
         for surplus in present.iter().skip(wanted) {
@@ -150,18 +162,26 @@ fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: b
     let like = present.first().and_then(|pod| objects.of_kind("Pod").find(|(key, _)| *key == pod));
     let owner = like.and_then(|(_, pod)| pod.pointer("/metadata/ownerReferences/0").cloned());
     let owner = owner.unwrap_or_else(|| owner_of(key, workload));
+    // A hash of the template is not computed as Kubernetes does, so it is that of a pod there is.
+    let of_template = like.map(|(_, pod)| labels_of(pod)).unwrap_or_default();
+    let of_template: Labels =
+        of_template.into_iter().filter(|(key, _)| OF_TEMPLATE.contains(&key.as_str())).collect();
     let mut taken: BTreeSet<&str> = present.iter().map(|pod| pod.name.as_str()).collect();
     if key.kind == JOB {
         // A set makes its pod again under the name of one that has ended; those of a Job go on to count.
         taken.extend(own.ended.iter().map(|pod| pod.name.as_str()));
     }
-    let free: Vec<String> = (0..)
-        .map(|number| format!("{}-{number}", key.name))
-        .filter(|name| !taken.contains(name.as_str()))
+    let free: Vec<(u64, String)> = (first_ordinal(workload)..)
+        .map(|number| (number, format!("{}-{number}", key.name)))
+        .filter(|(_, name)| !taken.contains(name.as_str()))
         .take(wanted.saturating_sub(present.len()))
         .collect();
-    for name in free {
+    for (number, name) in free {
         let mut pod = pod(key, &name, workload, &owner, at);
+        for (label, value) in labels_of_pod(&key.kind, workload, &name, number) {
+            pod["metadata"]["labels"][label] =
+                json!(of_template.get(label).map_or(value.as_str(), |of| of.as_str()));
+        }
         for claim in mount_claims(workload, &key.namespace, &name, &mut pod) {
             if objects.of_kind("PersistentVolumeClaim").all(|(key, _)| *key != ObjectKey::of(&claim)) {
                 objects.put(claim);
@@ -172,11 +192,11 @@ fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: b
 }
 
 /// Returns the number of pods that a workload is to have at once.
-fn wanted(key: &ObjectKey, workload: &Value, own: &Own) -> usize {
+fn wanted(key: &ObjectKey, workload: &Value, own: &Own, bounds: &Bounds) -> usize {
     let wanted = if key.kind == JOB {
         of_job(workload, own)
     } else {
-        workload["spec"]["replicas"].as_u64().unwrap_or(1)
+        bounds.clamp(key, workload["spec"]["replicas"].as_u64().unwrap_or(1))
     };
     usize::try_from(wanted).unwrap_or(usize::MAX)
 }
@@ -204,9 +224,7 @@ struct Own {
 
 impl Own {
     fn of(objects: &Objects, key: &ObjectKey, workload: &Value) -> Self {
-        let selector = workload["spec"].get("selector").cloned();
-        let selector = selector.and_then(|selector| serde_json::from_value(selector).ok());
-        let selector: Option<LabelSelector> = convert::selector(selector.as_ref());
+        let selector = selector_of(key, workload);
         let is_its = |pod: &Value| {
             if let Some(selector) = &selector {
                 return selector.matches(&labels_of(pod));
@@ -239,6 +257,18 @@ impl Own {
     }
 }
 
+/// Returns the selector of a workload; none where it is the API server that adds one.
+fn selector_of(key: &ObjectKey, workload: &Value) -> Option<LabelSelector> {
+    let mut selector = workload["spec"].get("selector").cloned();
+    if key.kind == REPLICATION_CONTROLLER {
+        // Its selector is a map of labels, and by default those of its template.
+        let labels = selector.unwrap_or_else(|| workload["spec"]["template"]["metadata"]["labels"].clone());
+        selector = Some(json!({"matchLabels": labels}));
+    }
+    let selector = selector.and_then(|selector| serde_json::from_value(selector).ok());
+    convert::selector(selector.as_ref())
+}
+
 /// The labels of a pod.
 pub(crate) fn labels_of(pod: &Value) -> Labels {
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
@@ -250,6 +280,7 @@ fn owner_of(key: &ObjectKey, workload: &Value) -> Value {
     let (version, kind) = match key.kind.as_str() {
         "Deployment" => ("apps/v1", "ReplicaSet"),
         "Job" => ("batch/v1", "Job"),
+        REPLICATION_CONTROLLER => ("v1", REPLICATION_CONTROLLER),
         kind => ("apps/v1", kind),
     };
     let own = text(workload, "/metadata/uid");
@@ -283,20 +314,6 @@ fn pod(key: &ObjectKey, name: &str, workload: &Value, owner: &Value, at: Timesta
     })
 }
 
-/// The claims that a controller makes for generic ephemeral volumes of a pod of a manifest.
-fn ephemeral_claims(pod: &Value) -> Vec<Value> {
-    if !is_planned(pod) {
-        return Vec::new();
-    }
-    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
-    let claims = volumes.filter_map(|volume| {
-        let template = volume.pointer("/ephemeral/volumeClaimTemplate")?;
-        let name = format!("{}-{}", text(pod, "/metadata/name"), text(volume, "/name"));
-        Some(claim_of(&name, text(pod, "/metadata/namespace"), template))
-    });
-    claims.collect()
-}
-
 /// Adds to a pod what an API server and the scheduler would add: what admission makes of it, an identity, and that it found no
 /// node. One that cannot be read stays as it is. Returns why it would be refused.
 fn admit(key: &ObjectKey, pod: &mut Value, admission: &Admission, at: Timestamp) -> Vec<Refused> {
@@ -324,6 +341,9 @@ fn admit(key: &ObjectKey, pod: &mut Value, admission: &Admission, at: Timestamp)
     } else {
         json!({"phase": "Running"})
     };
+    if let Some(claims) = claims::status_of(pod) {
+        pod["status"]["resourceClaimStatuses"] = claims;
+    }
     refused
 }
 
@@ -391,6 +411,85 @@ mod tests {
         assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"], "1", "from the limit");
         assert_eq!(pod["status"]["conditions"][0]["reason"], reason::UNSCHEDULABLE);
         assert_eq!(pod["metadata"]["ownerReferences"][0]["kind"], "ReplicaSet");
+    }
+
+    #[test]
+    fn a_replication_controller_stands_for_the_pods_it_lacks() {
+        let mut legacy = deployment(2);
+        (legacy["apiVersion"], legacy["kind"]) = (json!("v1"), json!(REPLICATION_CONTROLLER));
+        for selector in [json!({"app": "api"}), Value::Null] {
+            legacy["spec"]["selector"] = selector;
+            let objects =
+                expanded(vec![legacy.clone(), running("api-x", "api", "n"), running("db-0", "db", "n")], &[]);
+            assert_eq!(pods(&objects), ["api-0", "api-x", "db-0"]);
+            let (_, pod) = objects.of_kind("Pod").next().unwrap();
+            let owner = &pod["metadata"]["ownerReferences"][0];
+            assert_eq!((text(owner, "/apiVersion"), text(owner, "/kind")), ("v1", REPLICATION_CONTROLLER));
+        }
+    }
+
+    #[test]
+    fn pods_have_the_labels_that_their_controller_gives_them() {
+        let labels = |objects: &Objects| -> Labels {
+            let (_, pod) = objects.of_kind("Pod").find(|(key, _)| key.name.ends_with("-0")).unwrap();
+            labels_of(pod)
+        };
+        let hash = |template: &str| {
+            let mut deployment = deployment(1);
+            deployment["spec"]["template"]["metadata"]["labels"]["track"] = json!(template);
+            labels(&expanded(vec![deployment], &[])).get(label::POD_TEMPLATE_HASH).cloned()
+        };
+        assert!(hash("a").is_some() && hash("a") == hash("a") && hash("a") != hash("b"));
+        let mut there = running("api-x", "api", "n");
+        there["metadata"]["labels"][label::POD_TEMPLATE_HASH] = json!("6d4b75cb6d");
+        let found = labels(&expanded(vec![deployment(2), there], &[]));
+        assert_eq!(found.get(label::POD_TEMPLATE_HASH).map(|hash| hash.as_str()), Some("6d4b75cb6d"));
+    }
+
+    #[test]
+    fn an_autoscaler_decides_about_a_number_out_of_its_bounds() {
+        let autoscaler = json!({
+            "apiVersion": "autoscaling/v2", "kind": autoscalers::KIND, "metadata": {"name": "a", "namespace": "shop"},
+            "spec": {"minReplicas": 3, "maxReplicas": 4, "scaleTargetRef": {"kind": "Deployment", "name": "api"}},
+        });
+        for (written, expected) in [(json!(null), 3), (json!(9), 4), (json!(0), 0)] {
+            let mut deployment = deployment(1);
+            deployment["spec"]["replicas"] = written;
+            assert_eq!(pods(&expanded(vec![autoscaler.clone(), deployment], &[])).len(), expected);
+        }
+    }
+
+    #[test]
+    fn a_stateful_set_counts_from_its_first_ordinal() {
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": "shop"},
+            "spec": {
+                "replicas": 2, "selector": {"matchLabels": {"app": "db"}}, "ordinals": {"start": 5},
+                "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": []}},
+            },
+        });
+        assert_eq!(pods(&expanded(vec![set], &[])), ["db-5", "db-6"]);
+    }
+
+    #[test]
+    fn a_template_of_claims_for_devices_makes_one_for_each_pod() {
+        let template = json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+            "metadata": {"name": "gpu", "namespace": "shop"}, "spec": {"spec": {"devices": {"requests": []}}},
+        });
+        let mut deployment = deployment(2);
+        let used = json!([{"name": "dev", "resourceClaimTemplateName": "gpu"}]);
+        deployment["spec"]["template"]["spec"]["resourceClaims"] = used;
+        let claims = |objects: &Objects| -> Vec<String> {
+            objects.of_kind("ResourceClaim").map(|(key, _)| key.name.clone()).collect()
+        };
+        let objects = expanded(vec![template, deployment.clone()], &[]);
+        assert_eq!(claims(&objects), ["api-0-dev", "api-1-dev"]);
+        let without = expanded(vec![deployment], &[]);
+        assert_eq!(claims(&without), Vec::<String>::new());
+        let (_, pod) = without.of_kind("Pod").next().unwrap();
+        let waits_for = text(pod, "/status/resourceClaimStatuses/0/resourceClaimName");
+        assert_eq!(waits_for, "api-0-dev", "a claim that is never made");
     }
 
     #[test]

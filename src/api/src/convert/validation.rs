@@ -14,7 +14,9 @@ mod workload;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{LimitRange, PersistentVolumeClaim, Pod, PodSpec, PodTemplate};
+use k8s_openapi::api::core::v1::{
+    LimitRange, PersistentVolumeClaim, Pod, PodSpec, PodTemplate, ReplicationController,
+};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -24,9 +26,9 @@ use serde_json::Value;
 
 use crate::schema::Cause;
 
+pub(super) use amounts::is_extended;
 pub(crate) use names::of_metadata;
 
-pub(super) use amounts::is_extended;
 /// Priority classes that every cluster has.
 pub const SYSTEM_PRIORITIES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
@@ -42,6 +44,9 @@ pub(crate) fn of_kind(object: &Value) -> Vec<Cause> {
         }),
         "Deployment" => check::<Deployment>(object, |one| workload::deployment(&one, &mut found)),
         "ReplicaSet" => check::<ReplicaSet>(object, |one| workload::replica_set(&one, &mut found)),
+        "ReplicationController" => check::<ReplicationController>(object, |one| {
+            workload::replication_controller(&one, &mut found);
+        }),
         "StatefulSet" => check::<StatefulSet>(object, |one| workload::stateful_set(&one, &mut found)),
         "DaemonSet" => check::<DaemonSet>(object, |one| workload::daemon_set(&one, &mut found)),
         "Job" => check::<Job>(object, |one| {

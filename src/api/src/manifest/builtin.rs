@@ -6,13 +6,15 @@
 use std::sync::{LazyLock, OnceLock};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
+    ReplicationController,
 };
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -43,9 +45,10 @@ macro_rules! kinds {
 
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     kinds![
-        CSINode CronJob DaemonSet Deployment DeviceClass Job LimitRange Namespace Node PersistentVolume
-        PersistentVolumeClaim Pod PodDisruptionBudget PodTemplate PriorityClass ReplicaSet ResourceClaim ResourceSlice
-        RuntimeClass StatefulSet StorageClass VolumeAttachment
+        CSINode CronJob DaemonSet Deployment DeviceClass HorizontalPodAutoscaler Job LimitRange Namespace Node
+        PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodTemplate PriorityClass ReplicaSet
+        ReplicationController ResourceClaim ResourceClaimTemplate ResourceSlice RuntimeClass StatefulSet StorageClass
+        VolumeAttachment
     ]
 });
 

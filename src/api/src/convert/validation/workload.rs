@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, JobSpec};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::container::name;
@@ -34,6 +34,17 @@ pub(super) fn replica_set(one: &ReplicaSet, found: &mut Found) {
     found.not_negative("spec.replicas", spec.replicas);
     found.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
     always_running("deployment", &spec.selector, &spec.template.unwrap_or_default(), &[], found);
+}
+
+pub(super) fn replication_controller(one: &ReplicationController, found: &mut Found) {
+    let spec = one.spec.clone().unwrap_or_default();
+    found.not_negative("spec.replicas", spec.replicas);
+    found.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
+    let template = spec.template.unwrap_or_default();
+    let of_template = template.metadata.as_ref().and_then(|metadata| metadata.labels.clone());
+    let match_labels = spec.selector.filter(|labels| !labels.is_empty()).or(of_template);
+    let selector = LabelSelector { match_labels, match_expressions: None };
+    always_running("deployment", &selector, &template, &[], found);
 }
 
 pub(super) fn stateful_set(one: &StatefulSet, found: &mut Found) {

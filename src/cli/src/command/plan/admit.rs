@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::api_server;
 
 /// Kinds whose template is admitted.
-const WORKLOADS: [&str; 5] = ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"];
+const WORKLOADS: [&str; 6] =
+    ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"];
 
 /// Advice where the right is missing.
 const RIGHTS: &str =
