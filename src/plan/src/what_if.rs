@@ -13,6 +13,7 @@ use crate::objects::{ObjectKey, Objects, is_foreign, kinds, text};
 use crate::offerings::Offerings;
 use crate::settle;
 use crate::text::named;
+use crate::workloads::roll_out::roll_out;
 use crate::workloads::{self, Refusals, WORKLOADS, autoscalers, has_ended};
 
 /// Assumed differences.
@@ -111,7 +112,7 @@ impl WhatIf {
 
     /// Changes the objects; says what that means for pods that nothing brings back.
     pub(crate) fn change(&self, objects: &mut Objects, at: Timestamp) -> (Vec<String>, Refusals) {
-        let mut scaled = Vec::new();
+        let (mut scaled, mut applied) = (Vec::new(), Vec::new());
         let mut notes = Vec::new();
         for manifest in self.manifests.iter().filter(|manifest| !is_foreign(manifest)) {
             let key = ObjectKey::of(manifest);
@@ -124,10 +125,12 @@ impl WhatIf {
             let mut manifest = manifest.clone();
             if WORKLOADS.contains(&key.kind.as_str()) {
                 workloads::keep_replicas(objects, &key, &mut manifest);
-                scaled.push(key);
+                scaled.push(key.clone());
             }
+            applied.push(key);
             objects.apply(manifest);
         }
+        roll_out(objects, &applied);
         for pool in &self.deleted_pools {
             let name = pool.to_string();
             objects.remove(&ObjectKey { kind: "NodePool".to_owned(), namespace: String::new(), name });

@@ -19,6 +19,7 @@ use autoscalers::Bounds;
 
 pub(crate) mod autoscalers;
 mod claims;
+pub(crate) mod roll_out;
 
 /// Kinds whose template becomes pods.
 pub(crate) const WORKLOADS: [&str; 5] =

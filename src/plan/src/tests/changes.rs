@@ -98,6 +98,11 @@ fn the_effect_of_a_change_is_told_from_what_happens_anyway() {
         ("nothing", applied(written_class("first", "one")), vec![]),
         ("a pod that fits on a new node", api("3"), vec!["changes", "cost=+5%"]),
         ("a pod that fits nowhere", api("200"), vec!["new-pending"]),
+        (
+            "a pod that is there asks for more",
+            applied(deployment("one", 1, "200", &json!({}))),
+            vec!["new-pending"],
+        ),
         ("user data", applied(written_class("second", "one")), vec!["removals", "drift", "changes"]),
         ("an image", applied(written_class("first", "two")), vec!["drift"]),
     ] {
