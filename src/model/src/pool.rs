@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{NodeClassRef, PoolName, PoolUid};
-use crate::label::{Annotations, Labels};
+use crate::label::{Annotations, LabelRegistry, Labels};
 use crate::requirement::set::Requirements;
 use crate::resources::{self, Resources};
 use crate::taint::Taint;
@@ -56,6 +56,13 @@ impl Pool {
             registration_healthy: None,
             deleting: false,
         }
+    }
+
+    /// Returns what the template requires of every machine of the pool: its requirements and its labels.
+    pub fn requirements(&self, registry: &LabelRegistry) -> Requirements {
+        let mut requirements = Requirements::from_labels(registry, &self.template.labels);
+        requirements.add_all(&self.template.requirements);
+        requirements
     }
 
     /// Returns the amounts of `used` that are beyond the limits.

@@ -17,7 +17,7 @@ use karpenter_aws_api::{Error, Kind};
 use karpenter_model::label::Labels;
 use karpenter_model::names::{label, label::aws, reason};
 use karpenter_model::resources;
-use karpenter_model::{CapacityType, InstanceType, Pool, Requirements};
+use karpenter_model::{CapacityType, InstanceType, Pool};
 
 use super::Launcher;
 use super::bootstrap;
@@ -294,9 +294,7 @@ impl Launcher {
     }
 
     fn accepts(&self, pool: &Pool, instance_type: &InstanceType) -> bool {
-        let mut requirements = pool.template.requirements.clone();
-        requirements.add_all(&Requirements::from_labels(&self.registry, &pool.template.labels));
-        requirements.intersects(&instance_type.requirements).is_ok()
+        pool.requirements(&self.registry).intersects(&instance_type.requirements).is_ok()
     }
 
     fn trial_template(

@@ -65,7 +65,7 @@ pub(super) fn of_pool(snapshot: &Snapshot, pool: &Pool) -> Option<String> {
     let registry = &snapshot.registry;
     let types = snapshot.instance_types.get(&pool.name)?;
     let sold = types.iter().map(|one| &**one).filter(|one| is_sold(one)).collect();
-    let types = Types { registry, asked: Requirements::new(), own: launched_with(pool, registry), sold };
+    let types = Types { registry, asked: Requirements::new(), own: pool.requirements(registry), sold };
     Some(if types.sold.is_empty() { NOTHING_SOLD.to_owned() } else { types.impossible() })
 }
 
@@ -80,15 +80,8 @@ fn asked(pod: &Pod, registry: &LabelRegistry) -> Option<Requirements> {
     Some(asked)
 }
 
-/// Requirements of every claim of the pool.
-fn launched_with(pool: &Pool, registry: &LabelRegistry) -> Requirements {
-    let mut requirements = Requirements::from_labels(registry, &pool.template.labels);
-    requirements.add_all(&pool.template.requirements);
-    requirements
-}
-
 fn of_requirements(asked: &Requirements, pool: &Pool, registry: &LabelRegistry) -> Option<Conflict> {
-    let own = launched_with(pool, registry);
+    let own = pool.requirements(registry);
     let (mut parts, mut changes) = (Vec::new(), Vec::new());
     for wanted in asked.iter() {
         let key = wanted.key();
@@ -232,7 +225,7 @@ impl<'a> Pair<'a> {
         let types = Types {
             registry,
             asked: asked(pod, registry)?,
-            own: launched_with(pool, registry),
+            own: pool.requirements(registry),
             sold: types.iter().map(|one| &**one).filter(|one| is_sold(one)).collect(),
         };
         Some(Self {

@@ -4,7 +4,7 @@
 
 use karpenter_model::names::label;
 use karpenter_model::resources::NODES;
-use karpenter_model::{InstanceType, Operator, Pool, Requirements, Resources};
+use karpenter_model::{InstanceType, Operator, Requirements, Resources};
 
 use super::{LintFinding, Linted, PoolRead};
 
@@ -18,7 +18,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
             continue;
         };
         let all: Vec<&InstanceType> = types.iter().map(|one| &**one).collect();
-        let requirements = launched_with(linted, &read.pool);
+        let requirements = read.pool.requirements(linted.registry);
         let offered = |one: &&InstanceType| {
             requirements.intersects(&one.requirements).is_ok()
                 && one.offerings.iter().any(|offering| offering.is_compatible(&requirements, linted.registry))
@@ -42,13 +42,6 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
         }
         limits(read, &fitting, found);
     }
-}
-
-/// Returns the requirements of every claim of the pool.
-fn launched_with(linted: &Linted<'_>, pool: &Pool) -> Requirements {
-    let mut requirements = Requirements::from_labels(linted.registry, &pool.template.labels);
-    requirements.add_all(&pool.template.requirements);
-    requirements
 }
 
 /// Finds listed values that no type has, as a zone or a family that does not exist. Labels of users are theirs to invent.

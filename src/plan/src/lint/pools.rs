@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use karpenter_model::names::label;
 use karpenter_model::settings::FeatureGates;
-use karpenter_model::{CapacityType, Pool, Requirements, Undefined, resources};
+use karpenter_model::{CapacityType, Pool, Undefined, resources};
 
 use super::{LintFinding, Linted, PoolRead};
 
@@ -87,14 +87,8 @@ fn overlap(linted: &Linted<'_>, one: &PoolRead, other: &PoolRead, found: &mut Ve
 
 /// Returns whether some node could be of either pool, and some pod go to either.
 fn meets(linted: &Linted<'_>, one: &Pool, other: &Pool) -> bool {
-    let (mine, theirs) = (asked(linted, one), asked(linted, other));
+    let (mine, theirs) = (one.requirements(linted.registry), other.requirements(linted.registry));
     same_taints(one, other) && mine.intersects(&theirs).is_ok()
-}
-
-fn asked(linted: &Linted<'_>, pool: &Pool) -> Requirements {
-    let mut all = Requirements::from_labels(linted.registry, &pool.template.labels);
-    all.add_all(&pool.template.requirements);
-    all
 }
 
 fn same_taints(one: &Pool, other: &Pool) -> bool {
@@ -112,15 +106,15 @@ fn spot<'a>(
     mut others: impl Iterator<Item = &'a PoolRead>,
     found: &mut Vec<LintFinding>,
 ) {
-    let kinds = asked(linted, &read.pool).value_of(&label::CAPACITY_TYPE.into());
+    let kinds = read.pool.requirements(linted.registry).value_of(&label::CAPACITY_TYPE.into());
     let allows = |kind: CapacityType| kinds.allows(kind.as_str());
     if !allows(CapacityType::Spot) || allows(CapacityType::OnDemand) || allows(CapacityType::Reserved) {
         return;
     }
     let way_out = others.any(|other| {
-        let mut without = asked(linted, &read.pool);
+        let mut without = read.pool.requirements(linted.registry);
         without.remove(label::CAPACITY_TYPE);
-        let theirs = asked(linted, &other.pool);
+        let theirs = other.pool.requirements(linted.registry);
         let on_demand = theirs.value_of(&label::CAPACITY_TYPE.into()).allows(CapacityType::OnDemand.as_str());
         // Keys that only one of them names do not keep pods out that ask for neither.
         on_demand
