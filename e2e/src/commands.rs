@@ -53,6 +53,9 @@ enum Command {
 
 /// Runs the chosen subcommand to its end.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    if !matches!(arguments.command, Command::OciRuntime { .. }) {
+        engine::Choice::from_environment()?.enter()?;
+    }
     let runtime = tokio::runtime::Runtime::new().context("start the async runtime")?;
     match arguments.command {
         Command::Prepare(arguments) => runtime.block_on(prepare::run(&arguments)),

@@ -14,6 +14,7 @@ pub mod runtime;
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -39,6 +40,19 @@ impl Choice {
             Ok("machine" | "") | Err(_) => Ok(Self::Machine),
             Ok(other) => bail!("KARPENTER_CONTAINERS is `{other}`; it may be `own` or `machine`"),
         }
+    }
+
+    /// Gives this process the `DOCKER_HOST` of an engine of our own: the program starts again in its own place, unless it
+    /// has it. testcontainers takes the engine from the environment of its process, which safe code cannot change.
+    pub fn enter(self) -> Result<()> {
+        if self == Self::Machine || std::env::var_os("DOCKER_HOST") == Some(own::host()?) {
+            return Ok(());
+        }
+        let program = std::env::current_exe().context("find this program")?;
+        let arguments = std::env::args_os().skip(1);
+        let error =
+            std::process::Command::new(program).args(arguments).env("DOCKER_HOST", own::host()?).exec();
+        Err(error).context("start this program again with the DOCKER_HOST of its engine")
     }
 }
 
@@ -114,6 +128,11 @@ impl Engine {
     /// `docker`, not started yet.
     pub fn client(&self) -> Command {
         self.command(&self.docker)
+    }
+
+    /// Returns the command line that removes a container, whether it runs, has ended or was never started.
+    pub fn removal(&self, container: &str) -> String {
+        format!("'{}' rm --force --volumes {container}", self.docker.display())
     }
 
     /// Makes an image of a folder with a Dockerfile. The classic builder: it needs no plugin of the client.

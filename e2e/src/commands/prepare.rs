@@ -18,14 +18,11 @@ pub(crate) struct Arguments {
     /// Also everything that a kind cluster needs; on an engine of our own that includes the image of its nodes.
     #[arg(long)]
     containers: bool,
-    /// Have a Docker engine started from Debian's packages for that, as `KARPENTER_CONTAINERS=own` does; needs root.
-    #[arg(long, requires = "containers")]
-    own_engine: bool,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let found = tokio::task::block_in_place(|| programs(arguments))?;
-    let images = if arguments.containers { images(arguments).await? } else { Vec::new() };
+    let images = if arguments.containers { images().await? } else { Vec::new() };
     let mut out = std::io::stdout().lock();
     let found = found.into_iter().map(|(name, path)| (name, path.display().to_string()));
     for (name, what) in found.chain(images) {
@@ -63,9 +60,8 @@ fn compiled(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(found)
 }
 
-async fn images(arguments: &Arguments) -> Result<Vec<(&'static str, String)>> {
-    let choice = if arguments.own_engine { Choice::Own } else { Choice::from_environment()? };
-    let engine = Engine::start(choice).await?;
+async fn images() -> Result<Vec<(&'static str, String)>> {
+    let engine = Engine::start(Choice::from_environment()?).await?;
     let (node, localstack) = (node_image(&engine).await, localstack_image(&engine).await);
     engine.stop().await?;
     let node = node?.unwrap_or_else(|| "kind's own, pulled when it is needed".to_owned());

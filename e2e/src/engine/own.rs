@@ -4,9 +4,11 @@
 //! mounts and its containers exist there only, so they end with the namespaces, however this process ends. A pair of
 //! virtual interfaces joins the network with this machine's; it goes with either end. What no namespace separates is
 //! put back by the [guard](Guard): the control groups of containers, and the kernel settings that a kubelet changes.
+//! Programs and libraries reach dockerd by the `DOCKER_HOST` of this process; its socket is a file, which a network
+//! namespace does not separate.
 //! Images and built layers stay in the cache folder, so that the next engine has them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
@@ -65,7 +67,6 @@ pub(super) struct Own {
     process: Process,
     packages: Packages,
     docker: PathBuf,
-    socket: PathBuf,
     guard: Arc<Guard>,
     /// One engine at a time has the folder, the addresses and the names.
     _lock: File,
@@ -84,17 +85,20 @@ impl Own {
         })
         .await
         .context("look for the programs of an engine")??;
-        let folder = cache::root().join("engine");
-        fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
-        let folder = folder.canonicalize().context("resolve the folder of the engine")?;
+        let host = host()?;
+        ensure!(
+            std::env::var_os("DOCKER_HOST").as_ref() == Some(&host),
+            "an engine of our own needs DOCKER_HOST={} from the start of the process; run `karpenter-e2e`, which sets it",
+            host.display()
+        );
+        let folder = folder()?;
         let lock = lock(&folder).await?;
-        let socket = folder.join("docker.sock");
-        configure(&folder, &socket)?;
+        configure(&folder, &host)?;
         let guard = Arc::new(Guard::start()?);
         let undo = folder.join("undo.sh");
         fs::write(&undo, undo_script(&packages.program("ip")?))
             .with_context(|| format!("write `{}`", undo.display()))?;
-        guard.finally(&undo)?;
+        guard.finally(&format!("sh '{}'", undo.display()))?;
         let mut environment = packages.environment();
         environment.extend([
             ("INSIDE", INSIDE.to_string().into()),
@@ -109,7 +113,7 @@ impl Own {
         };
         let process = Process::start(program, &folder, false, &guard)?;
         let docker = packages.program("docker")?;
-        let mut engine = Self { process, packages, docker, socket, guard, _lock: lock };
+        let mut engine = Self { process, packages, docker, guard, _lock: lock };
         engine.join_networks().await?;
         engine.wait_ready().await?;
         engine.remove_leftovers().await?;
@@ -121,11 +125,7 @@ impl Own {
     }
 
     pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let mut host = OsString::from("unix://");
-        host.push(&self.socket);
-        let mut environment = self.packages.environment();
-        environment.push(("DOCKER_HOST", host));
-        environment
+        self.packages.environment()
     }
 
     /// Ends dockerd, and with it everything it has started.
@@ -182,13 +182,12 @@ impl Own {
     }
 
     async fn wait_ready(&mut self) -> Result<()> {
-        let Self { process, docker, socket, .. } = self;
-        let host = format!("unix://{}", socket.display());
+        let Self { process, docker, .. } = self;
         wait::until("the Docker engine to answer", || {
             let ended = process.ended();
             let words = process.last_words();
             let mut command = Command::new(&*docker);
-            command.args(["--host", &host, "info"]);
+            command.arg("info");
             async move {
                 ensure!(ended?.is_none(), "the Docker engine ended; {words}");
                 Ok(finish(&mut command, "docker info").await.map(drop).map_err(|error| format!("{error:#}")))
@@ -196,6 +195,20 @@ impl Own {
         })
         .await
     }
+}
+
+/// Returns the value of `DOCKER_HOST` for the engine of the cache folder.
+pub(super) fn host() -> Result<OsString> {
+    let mut host = OsString::from("unix://");
+    host.push(folder()?.join("docker.sock"));
+    Ok(host)
+}
+
+/// Returns the folder of the engine; made if it is not there.
+fn folder() -> Result<PathBuf> {
+    let folder = cache::root().join("engine");
+    fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
+    folder.canonicalize().context("resolve the folder of the engine")
 }
 
 /// Its own entry in `/proc` belongs to the user a process runs as.
@@ -214,10 +227,10 @@ async fn lock(folder: &Path) -> Result<File> {
 }
 
 /// Writes dockerd's configuration.
-fn configure(folder: &Path, socket: &Path) -> Result<()> {
+fn configure(folder: &Path, host: &OsStr) -> Result<()> {
     let harness = crate::process::sibling("karpenter-e2e")?;
     let configuration = json!({
-        "hosts": [format!("unix://{}", socket.display())],
+        "hosts": [host.to_string_lossy()],
         "data-root": folder.join("data"),
         "exec-root": "/run/docker",
         "pidfile": "/run/docker.pid",

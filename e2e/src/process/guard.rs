@@ -7,22 +7,21 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, Result};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
 
-/// Reads `watch <group>`, `forget <group>` and `finally <script>` lines; at the end of input kills what is still
-/// watched and runs the scripts.
+/// Reads `watch <group>`, `forget <group>` and `finally <command>` lines; at the end of input kills what is still
+/// watched and runs the commands.
 const SCRIPT: &str = r#"
 groups=' '
-scripts=
+commands=
 while read -r verb group; do
   case "$verb" in
     watch) groups="$groups$group " ;;
-    finally) scripts="$scripts
+    finally) commands="$commands
 $group" ;;
     forget) case "$groups" in *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;; esac ;;
   esac
@@ -30,7 +29,7 @@ done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 IFS='
 '
-for script in $scripts; do sh "$script"; done
+for command in $commands; do sh -c "$command"; done
 exit 0
 "#;
 
@@ -60,10 +59,9 @@ impl Guard {
         self.send(&format!("watch {group}\n")).with_context(|| format!("guard process group {group}"))
     }
 
-    /// Runs `script` at the end, after the processes that are watched then.
-    pub fn finally(&self, script: &Path) -> Result<()> {
-        self.send(&format!("finally {}\n", script.display()))
-            .with_context(|| format!("guard with `{}`", script.display()))
+    /// Runs `command`, a line of the shell, at the end, after the processes that are watched then.
+    pub fn finally(&self, command: &str) -> Result<()> {
+        self.send(&format!("finally {command}\n")).with_context(|| format!("guard with `{command}`"))
     }
 
     /// `group` has ended; its number may be given to another process.
@@ -111,14 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn runs_scripts_after_everything_else() {
+    fn runs_commands_after_everything_else() {
         let folder = tempfile::tempdir().unwrap();
         let (mut child, group) = sleeper();
-        let script = folder.path().join("a script.sh");
-        let done = folder.path().join("done");
-        std::fs::write(&script, format!("touch '{}'", done.display())).unwrap();
+        let done = folder.path().join("all done");
         let guard = Guard::start().unwrap();
-        guard.finally(&script).unwrap();
+        guard.finally(&format!("touch '{}'", done.display())).unwrap();
         guard.watch(group).unwrap();
         assert!(!done.exists());
         drop(guard);
