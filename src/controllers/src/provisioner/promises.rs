@@ -40,6 +40,8 @@ struct State {
     bound: Option<Instant>,
     /// The annotation that each pool was given.
     written: BTreeMap<PoolName, String>,
+    /// Pools whose last write failed: they may have any annotation.
+    unsure: BTreeSet<PoolName>,
 }
 
 impl Promises {
@@ -159,8 +161,11 @@ impl Promises {
                 // A pool that is seen without the annotation from here on has lost it.
                 Ok(written) => drop(written.map(|pool| context.view.put_pool(pool))),
                 Err(error) => {
-                    // The next pass writes it; until then only a change of leader would forget it.
-                    self.0.lock().written.remove(&pool);
+                    // The next pass writes it; until then a change of leader would forget it, or restore what has ended.
+                    let mut state = self.0.lock();
+                    state.written.remove(&pool);
+                    state.unsure.insert(pool.clone());
+                    drop(state);
                     tracing::warn!(nodepool = %pool, error = %Chain(&error), "cannot save the workloads that nodes did not serve");
                 }
             }
@@ -209,14 +214,10 @@ impl State {
             .into_iter()
             .filter_map(|(pool, records)| Some((pool, serde_json::to_string(&records).ok()?)))
             .collect();
-        let mut changes = Vec::new();
-        self.written.retain(|pool, _| {
-            let kept = saved.contains_key(pool);
-            if !kept {
-                changes.push((pool.clone(), None));
-            }
-            kept
-        });
+        let written = self.written.keys().cloned().chain(std::mem::take(&mut self.unsure));
+        let mut changes: Vec<_> =
+            written.filter(|pool| !saved.contains_key(pool)).map(|pool| (pool, None)).collect();
+        self.written.retain(|pool, _| saved.contains_key(pool));
         for (pool, text) in saved {
             if self.written.get(&pool) != Some(&text) {
                 self.written.insert(pool.clone(), text.clone());

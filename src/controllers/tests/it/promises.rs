@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use karpenter_api::NodePool;
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use karpenter_testkit::objects::pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -149,5 +150,26 @@ async fn a_change_of_leader_buys_no_further_node() {
     let without = json!({"metadata": {"annotations": {"karpenter.sh/unserved-workloads": null}}});
     world.patch::<NodePool>("default", without).await;
     world.all_running().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_could_not_be_taken_away_goes_later() {
+    let world = World::new().await;
+    world.pool(
+        "default",
+        &json!({"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}}),
+    );
+    world.set("web", 1, "1");
+    let process = world.start();
+    let recorded =
+        || world.list::<NodePool>().remove(0).annotations().contains_key("karpenter.sh/unserved-workloads");
+    while !recorded() {
+        quarantine(&world).await;
+        tokio::time::sleep(SECOND).await;
+    }
+    world.server.faults().inject(Rule::on("patch").resource("nodepools").times(5), Fault::InternalError);
+    world.all_running().await;
+    world.until("the record is gone", 10 * MINUTE, || !recorded()).await;
     process.stop().await;
 }
