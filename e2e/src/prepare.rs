@@ -12,15 +12,19 @@ mod etcd;
 mod go;
 mod helm;
 mod kind;
+mod other_release;
 pub(crate) mod packages;
 mod python;
+mod release;
 
 pub use aws_provider::{AwsProvider, aws_provider};
-pub use control_plane::{KubernetesVersion, control_plane};
+pub use control_plane::control_plane;
 pub use etcd::etcd;
 pub use helm::helm;
 pub use kind::{NodeParts, containers, kind, kubectl, node_parts};
+pub use other_release::control_plane_of;
 pub use python::{launcher_folder, python};
+pub use release::Release;
 
 use std::path::PathBuf;
 

@@ -8,7 +8,7 @@ use clap::Args;
 use karpenter_e2e::engine::localstack_image::localstack_image;
 use karpenter_e2e::engine::node_image::node_image;
 use karpenter_e2e::engine::{Choice, Engine};
-use karpenter_e2e::prepare;
+use karpenter_e2e::prepare::{self, Release};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -18,6 +18,10 @@ pub(crate) struct Arguments {
     /// Also everything that a kind cluster needs; on an engine of our own that includes the image of its nodes.
     #[arg(long)]
     containers: bool,
+    /// Also the control plane of another release of Kubernetes, e.g. 1.33.2, whose folder is printed: local clusters are made of
+    /// it where `KUBEBUILDER_ASSETS` names that folder.
+    #[arg(long, value_name = "RELEASE")]
+    kubernetes: Option<Release>,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
@@ -54,6 +58,9 @@ fn compiled(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
         ("helm", prepare::helm()?),
         ("aws-provider", prepare::aws_provider()?.mirror),
     ];
+    if let Some(release) = arguments.kubernetes {
+        found.push(("KUBEBUILDER_ASSETS", prepare::control_plane_of(release)?));
+    }
     if arguments.containers {
         found.push(("kind", prepare::kind()?));
     }

@@ -9,11 +9,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
+use super::release::Release;
 use super::{Binaries, cache, command, go};
 
-const PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-scheduler", "kube-controller-manager"];
+pub(super) const PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-scheduler", "kube-controller-manager"];
 
 /// The programs of a node that runs its control plane in pods, as kubeadm makes it.
 pub(super) const OF_A_NODE: [&str; 7] = [
@@ -25,52 +26,6 @@ pub(super) const OF_A_NODE: [&str; 7] = [
     "kube-scheduler",
     "kube-controller-manager",
 ];
-
-/// The Kubernetes release that `go.mod` pins, e.g. `v1.35.4`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KubernetesVersion {
-    major: String,
-    minor: String,
-    full: String,
-}
-
-impl std::fmt::Display for KubernetesVersion {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.full)
-    }
-}
-
-impl KubernetesVersion {
-    /// Reads the version of the `k8s.io/kubernetes` requirement.
-    pub fn from_go_mod(text: &str) -> Result<Self> {
-        let full = text
-            .lines()
-            .filter_map(|line| line.trim().trim_start_matches("require ").strip_prefix("k8s.io/kubernetes "))
-            .find_map(|rest| rest.split_whitespace().next())
-            .context("find the version of `k8s.io/kubernetes` in go.mod")?;
-        let mut numbers = full.trim_start_matches('v').split('.');
-        match (numbers.next(), numbers.next()) {
-            (Some(major), Some(minor)) => {
-                Ok(Self { major: major.to_owned(), minor: minor.to_owned(), full: full.to_owned() })
-            }
-            _ => bail!("`{full}` in go.mod is not a version like v1.35.4"),
-        }
-    }
-
-    /// Without these flags `/version` reports `v0.0.0-master`, which every client takes for an ancient server.
-    fn linker_flags(&self) -> String {
-        let package = "k8s.io/component-base/version";
-        format!(
-            "{} -X {package}.gitVersion={} -X {package}.gitMajor={} -X {package}.gitMinor={} \
-             -X {package}.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion={}",
-            go::SMALL,
-            self.full,
-            self.major,
-            self.minor,
-            self.full
-        )
-    }
-}
 
 /// Finds or builds the three programs; `etcd` of the result is left empty.
 pub fn control_plane() -> Result<Binaries> {
@@ -89,10 +44,10 @@ pub(super) fn in_assets(assets: Option<&OsString>, name: &str) -> Option<PathBuf
 }
 
 fn build() -> Result<PathBuf> {
-    let version = pinned()?;
-    let key = go::key(&[&module()], &[version.linker_flags().as_bytes()])?;
+    let release = pinned()?;
+    let key = go::key(&[&module()], &[release.linker_flags().as_bytes()])?;
     cache::entry("control-plane", &key, |folder| {
-        tracing::info!(%version, "building the control plane; about four minutes, once");
+        tracing::info!(%release, "building the control plane; about four minutes, once");
         build_into(folder, &PROGRAMS).context(
             "point KUBEBUILDER_ASSETS at a folder with kube-apiserver, kube-scheduler and kube-controller-manager to \
              use what is there",
@@ -101,14 +56,18 @@ fn build() -> Result<PathBuf> {
 }
 
 /// The release that is built.
-pub(super) fn pinned() -> Result<KubernetesVersion> {
-    KubernetesVersion::from_go_mod(&read(&module().join("go.mod"))?)
+pub(super) fn pinned() -> Result<Release> {
+    Release::from_go_mod(&read(&module().join("go.mod"))?)
 }
 
 /// Builds programs of the pinned release into a folder.
 pub(super) fn build_into(folder: &Path, programs: &[&str]) -> Result<()> {
-    let packages: Vec<String> = programs.iter().map(|name| format!("k8s.io/kubernetes/cmd/{name}")).collect();
-    go::build(&module(), &pinned()?.linker_flags(), folder, &packages)
+    go::build(&module(), &pinned()?.linker_flags(), folder, &packages(programs))
+}
+
+/// The Go packages of programs of Kubernetes.
+pub(super) fn packages(programs: &[&str]) -> Vec<String> {
+    programs.iter().map(|name| format!("k8s.io/kubernetes/cmd/{name}")).collect()
 }
 
 /// The module that pins Kubernetes.
@@ -125,20 +84,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_pinned_release() {
-        let version =
-            KubernetesVersion::from_go_mod("require (\n\tk8s.io/kubernetes v1.35.4 // indirect\n)\n");
-        let version = version.unwrap();
-        assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "35"));
-        assert!(version.linker_flags().contains("version.gitVersion=v1.35.4 "));
-        assert!(KubernetesVersion::from_go_mod("module x\n").is_err());
-        assert!(KubernetesVersion::from_go_mod("require k8s.io/kubernetes latest\n").is_err());
-    }
-
-    #[test]
     fn the_committed_module_names_every_program() {
         let text = read(&cache::repository().join("e2e/control-plane/go.mod")).unwrap();
-        assert!(KubernetesVersion::from_go_mod(&text).unwrap().full.starts_with("v1.35."));
+        assert_eq!(Release::from_go_mod(&text).unwrap().minor(), 35);
         for name in OF_A_NODE.iter().chain(&PROGRAMS) {
             assert!(text.contains(&format!("k8s.io/kubernetes/cmd/{name}")), "{name} is a tool of go.mod");
         }

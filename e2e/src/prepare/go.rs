@@ -36,6 +36,23 @@ pub(super) fn build(module: &Path, flags: &str, output: &Path, packages: &[Strin
     command::fetch(&mut build).with_context(what).map(drop)
 }
 
+/// Adds to a module's `go.mod` and `go.sum` what its programs need.
+pub(super) fn tidy(module: &Path) -> Result<()> {
+    let mut tidy = Command::new(go()?);
+    tidy.current_dir(module).args(["mod", "tidy"]);
+    command::fetch(&mut tidy).with_context(|| format!("complete `{}/go.mod`", module.display())).map(drop)
+}
+
+/// Fetches the `go.mod` of a version of a module.
+pub(super) fn mod_file(path: &str, version: &str) -> Result<PathBuf> {
+    let mut list = Command::new(go()?);
+    // Outside of any module, so that no other module's versions count.
+    list.current_dir("/").args(["list", "-m", "-f", "{{.GoMod}}", &format!("{path}@{version}")]);
+    let found =
+        command::fetch(&mut list).with_context(|| format!("find version {version} of Go module `{path}`"))?;
+    Ok(PathBuf::from(found.trim()))
+}
+
 /// Returns the folder in which Go keeps the files of a module that `module` requires.
 pub(super) fn files_of(module: &Path, path: &str) -> Result<PathBuf> {
     let mut list = Command::new(go()?);

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::{ADMISSION_PLUGINS, SERVICE_CIDR};
+use crate::prepare::Release;
 use crate::process::free_ports;
 
 /// Policy for what the API server records.
@@ -10,8 +11,11 @@ pub(super) const AUDIT_POLICY_FILE: &str = "audit-policy.yaml";
 /// File of the records.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
-/// On by default from Kubernetes 1.36: pods that ask for a resource that a class of devices stands for.
-const FEATURES: &str = "--feature-gates=DRAExtendedResource=true";
+/// The gate of pods that ask for a resource that a class of devices stands for. 1.34 is the first release that has it, and 1.36 the
+/// first where it is on by default.
+fn gates(release: Release) -> Option<String> {
+    matches!(release.minor(), 34..36).then(|| "--feature-gates=DRAExtendedResource=true".to_owned())
+}
 
 /// The loopback ports of one attempt to start.
 pub(super) struct Addresses {
@@ -56,7 +60,7 @@ pub(super) fn etcd(addresses: &Addresses) -> Vec<String> {
 
 /// Like a real cluster where it matters to a node autoscaler: RBAC, the Node authoriser and its admission
 /// plugin (which refuses nodes that label themselves too freely), token signing.
-pub(super) fn apiserver(addresses: &Addresses) -> Vec<String> {
+pub(super) fn apiserver(addresses: &Addresses, release: Release) -> Vec<String> {
     let mut arguments = serving(addresses.apiserver);
     arguments.extend([
         format!("--etcd-servers=https://127.0.0.1:{}", addresses.etcd),
@@ -73,35 +77,36 @@ pub(super) fn apiserver(addresses: &Addresses) -> Vec<String> {
         "--audit-log-maxsize=1000".to_owned(),
         format!("--enable-admission-plugins={ADMISSION_PLUGINS}"),
         "--allow-privileged=true".to_owned(),
-        FEATURES.to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         "--service-account-key-file=service-accounts.pub".to_owned(),
         "--service-account-signing-key-file=service-accounts.key".to_owned(),
         format!("--service-cluster-ip-range={SERVICE_CIDR}"),
     ]);
+    arguments.extend(gates(release));
     arguments
 }
 
 /// The default client limits (50 requests a second) would make the scheduler the bottleneck of scale tests.
-pub(super) fn scheduler(addresses: &Addresses) -> Vec<String> {
+pub(super) fn scheduler(addresses: &Addresses, release: Release) -> Vec<String> {
     let mut arguments = serving(addresses.scheduler);
     arguments.extend(own_kubeconfig("kube-scheduler"));
-    arguments.extend([FEATURES, "--kube-api-qps=500", "--kube-api-burst=1000"].map(str::to_owned));
+    arguments.extend(["--kube-api-qps=500", "--kube-api-burst=1000"].map(str::to_owned));
+    arguments.extend(gates(release));
     arguments
 }
 
 /// Arguments of the controller-manager: those of [`scheduler`], and the authority that it publishes to every namespace.
-pub(super) fn controller_manager(addresses: &Addresses) -> Vec<String> {
+pub(super) fn controller_manager(addresses: &Addresses, release: Release) -> Vec<String> {
     let mut arguments = serving(addresses.controller_manager);
     arguments.extend(own_kubeconfig("kube-controller-manager"));
     arguments.extend([
-        FEATURES.to_owned(),
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
         "--root-ca-file=ca.crt".to_owned(),
         "--service-account-private-key-file=service-accounts.key".to_owned(),
         "--use-service-account-credentials=true".to_owned(),
     ]);
+    arguments.extend(gates(release));
     arguments
 }
 
@@ -131,9 +136,13 @@ mod tests {
     #[test]
     fn every_listener_is_on_loopback() {
         let addresses = Addresses::choose().unwrap();
-        for arguments in
-            [etcd(&addresses), apiserver(&addresses), scheduler(&addresses), controller_manager(&addresses)]
-        {
+        let release = "1.35.4".parse().unwrap();
+        for arguments in [
+            etcd(&addresses),
+            apiserver(&addresses, release),
+            scheduler(&addresses, release),
+            controller_manager(&addresses, release),
+        ] {
             let listeners: Vec<_> = arguments
                 .iter()
                 .filter(|argument| argument.contains("listen-") || argument.contains("bind-address"))

@@ -15,7 +15,7 @@ use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 use super::arguments::{self, Addresses};
-use crate::prepare::Binaries;
+use crate::prepare::{Binaries, Release};
 use crate::process::{Guard, Process, Program, Restartable};
 use crate::wait::PATIENCE;
 
@@ -62,18 +62,19 @@ impl Components {
             let program = Program { name, binary: binary.to_owned(), arguments, environment };
             Started::new(program, folder, guard)
         };
+        let release = Release::of(&binaries.kube_apiserver)?;
         let admin = Health::new(folder).await?;
         let mut etcd = begin("etcd", &binaries.etcd, arguments::etcd(addresses))?;
         admin.await_ready(&mut etcd.process, addresses.etcd, "/health").await?;
         let mut apiserver =
-            begin("kube-apiserver", &binaries.kube_apiserver, arguments::apiserver(addresses))?;
+            begin("kube-apiserver", &binaries.kube_apiserver, arguments::apiserver(addresses, release))?;
         admin.await_ready(&mut apiserver.process, addresses.apiserver, "/readyz").await?;
         let mut scheduler =
-            begin("kube-scheduler", &binaries.kube_scheduler, arguments::scheduler(addresses))?;
+            begin("kube-scheduler", &binaries.kube_scheduler, arguments::scheduler(addresses, release))?;
         let mut controllers = begin(
             "kube-controller-manager",
             &binaries.kube_controller_manager,
-            arguments::controller_manager(addresses),
+            arguments::controller_manager(addresses, release),
         )?;
         admin.await_ready(&mut scheduler.process, addresses.scheduler, "/readyz").await?;
         admin.await_ready(&mut controllers.process, addresses.controller_manager, "/healthz").await?;
