@@ -18,7 +18,6 @@ mod seeding;
 
 pub use control::{Control, Seeded};
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -31,8 +30,8 @@ use crate::engine::Engine;
 pub enum Choice {
     /// The launcher, as a process.
     Moto(moto::Options),
-    /// The container, reached at this address of this machine.
-    LocalStack(Ipv4Addr),
+    /// The container.
+    LocalStack(localstack::Options),
     /// An emulator at this URL.
     Endpoint(String),
 }
@@ -53,9 +52,9 @@ impl Account {
     pub async fn start(choice: Choice, engine: Option<&Arc<Engine>>) -> Result<Self> {
         Ok(match choice {
             Choice::Moto(options) => Self::Moto(moto::MotoAccount::start(options).await?),
-            Choice::LocalStack(host) => {
+            Choice::LocalStack(options) => {
                 let engine = Arc::clone(engine.context("LocalStack needs a Docker engine")?);
-                Self::LocalStack(localstack::LocalStackAccount::start(engine, host).await?)
+                Self::LocalStack(localstack::LocalStackAccount::start(engine, options).await?)
             }
             Choice::Endpoint(url) => Self::Endpoint(endpoint::EndpointAccount::connect(&url).await?),
         })

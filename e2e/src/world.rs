@@ -544,7 +544,9 @@ async fn for_pods(
             account::Choice::Moto(options) => {
                 account::Choice::Moto(account::moto::Options { host, ..options })
             }
-            account::Choice::LocalStack(_) => account::Choice::LocalStack(host),
+            account::Choice::LocalStack(options) => {
+                account::Choice::LocalStack(account::localstack::Options { host, ..options })
+            }
             account::Choice::Endpoint(_) => account,
         };
         Account::start(account, Some(engine))

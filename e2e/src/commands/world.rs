@@ -107,7 +107,10 @@ impl Choices {
             },
             account: match &self.aws {
                 AccountChoice::Moto => world::moto(folder.join("account")),
-                AccountChoice::Localstack => account::Choice::LocalStack(Ipv4Addr::LOCALHOST),
+                AccountChoice::Localstack => account::Choice::LocalStack(account::localstack::Options {
+                    host: Ipv4Addr::LOCALHOST,
+                    folder: folder.join("account"),
+                }),
                 AccountChoice::Endpoint(url) => account::Choice::Endpoint(url.clone()),
             },
             controller: self.controller,

@@ -3,9 +3,12 @@
 //! An engine of our own is started where `KARPENTER_CONTAINERS=own` says so. It must leave this machine as it was.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use anyhow::ensure;
 use karpenter_e2e::engine::{Choice, Engine};
+use karpenter_e2e::wait;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::skipped::skip;
 
@@ -25,8 +28,9 @@ async fn can_run(test: &str) -> bool {
     engine.is_none()
 }
 
-/// Returns everything that an engine, a kind node and a kubelet could leave behind: interfaces, mounts, packet filter rules,
-/// control groups and kernel settings. Those that change by themselves are left out.
+/// Returns everything that an engine, a kind node and a kubelet could leave behind: containers, interfaces, mounts, packet filter
+/// rules, control groups and kernel settings. Those that change by themselves are left out, and of a machine with an engine
+/// everything but our containers.
 fn machine() -> BTreeSet<String> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output();
@@ -34,6 +38,10 @@ fn machine() -> BTreeSet<String> {
     };
     let mut found = BTreeSet::new();
     let mut add = |what: &str, text: &str| found.extend(text.lines().map(|line| format!("{what}: {line}")));
+    if Choice::from_environment().ok() == Some(Choice::Machine) {
+        add("container", &said("docker", &["ps", "--all", "--quiet", "--filter", "name=karpenter-e2e-"]));
+        return found;
+    }
     add("interface", &said("ls", &["/sys/class/net"]));
     add("mount", &std::fs::read_to_string("/proc/self/mounts").unwrap_or_default());
     add("control group", &said("find", &["/sys/fs/cgroup", "-type", "d", "-name", "karpenter-e2e*"]));
@@ -56,22 +64,22 @@ async fn prove(test: &str, arguments: &[&str]) {
     }
     let _one = ENGINE.lock().await;
     let before = machine();
-    let folder = format!("{}/containers/{}", env!("CARGO_TARGET_TMPDIR"), test.replace(' ', "-"));
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_karpenter-e2e"))
-        .arg("run")
-        .args(arguments)
-        .args(["--folder", &folder])
-        .output()
-        .await
-        .expect("the harness starts");
+    let output = harness(test, "run", arguments).output().await.expect("the harness starts");
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{test}:\n{said}");
-    let after = machine();
-    let left: Vec<_> = after.symmetric_difference(&before).collect();
-    assert!(
-        Choice::from_environment().ok() != Some(Choice::Own) || left.is_empty(),
-        "left behind: {left:#?}"
-    );
+    let left = left_since(&before);
+    assert!(left.is_empty(), "left behind: {left:#?}");
+}
+
+fn left_since(before: &BTreeSet<String>) -> Vec<String> {
+    machine().symmetric_difference(before).cloned().collect()
+}
+
+fn harness(test: &str, command: &str, arguments: &[&str]) -> tokio::process::Command {
+    let folder = format!("{}/containers/{}", env!("CARGO_TARGET_TMPDIR"), test.replace(' ', "-"));
+    let mut harness = tokio::process::Command::new(env!("CARGO_BIN_EXE_karpenter-e2e"));
+    harness.arg(command).args(arguments).args(["--folder", &folder]);
+    harness
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,4 +110,32 @@ async fn suites_pass_with_localstack_and_the_controller_from_the_chart() {
     let parts = ["--cluster", "kind", "--aws", "localstack", "--controller", "chart"];
     let suites = ["launch", "disruption-with-crashes"];
     prove("suites on kind with LocalStack and the chart", &[&suites[..], &parts].concat()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suites_pass_with_localstack_beside_a_local_cluster() {
+    prove("suites with LocalStack", &["launch", "--aws", "localstack"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_a_harness_that_was_killed() {
+    let test = "killed with LocalStack";
+    if !can_run(test).await {
+        return;
+    }
+    let _one = ENGINE.lock().await;
+    let before = machine();
+    let mut up = harness(test, "up", &["--bare", "--aws", "localstack"]);
+    let mut up = up.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("the harness starts");
+    let mut said = BufReader::new(up.stdout.take().expect("a pipe")).lines();
+    while !said.next_line().await.unwrap().expect("it gets ready").starts_with("# ready") {}
+    assert!(!left_since(&before).is_empty(), "it runs");
+    up.kill().await.unwrap();
+    wait::settles("everything it has started to be gone", || async {
+        let left = left_since(&before);
+        ensure!(left.is_empty(), "left behind: {left:#?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
