@@ -28,7 +28,11 @@ pub fn parse(body: &str) -> Result<Notice, Unreadable> {
     if !event.is_object() {
         return Err(Unreadable("not an object".to_owned()));
     }
-    let text = |field: &str| event[field].as_str().unwrap_or_default();
+    // A topic between the rule and the queue wraps the event, unless the subscription delivers it raw.
+    if let ("Notification", Some(message)) = (text_of(&event, "Type"), event["Message"].as_str()) {
+        return parse(message);
+    }
+    let text = |field| text_of(&event, field);
     let at = text("time").parse().ok();
     let detail = &event["detail"];
     let kind = match (text("version"), text("source"), text("detail-type")) {
@@ -51,6 +55,10 @@ pub fn parse(body: &str) -> Result<Notice, Unreadable> {
     Ok(Notice { kind, instances, at })
 }
 
+fn text_of<'a>(event: &'a Value, field: &str) -> &'a str {
+    event[field].as_str().unwrap_or_default()
+}
+
 fn nothing() -> Notice {
     Notice { kind: None, instances: Vec::new(), at: None::<Timestamp> }
 }
@@ -70,8 +78,10 @@ fn health_event(detail: &Value) -> Option<NoticeKind> {
     (concerns && detail["statusCode"] != "closed").then_some(NoticeKind::ScheduledChange)
 }
 
+/// An event that is updated names those too that it no longer affects.
 fn affected(detail: &Value) -> Vec<InstanceId> {
     let entities = detail["affectedEntities"].as_array().into_iter().flatten();
+    let entities = entities.filter(|entity| entity["status"] != "RESOLVED");
     entities.filter_map(|entity| entity["entityValue"].as_str()).map(InstanceId::from).collect()
 }
 
@@ -146,12 +156,38 @@ mod tests {
         {
             assert_eq!(kind(&health(service, category)), None, "{service} {category}");
         }
+        let entities = json!([
+            {"entityValue": "i-1", "status": "RESOLVED"}, {"entityValue": "i-2", "status": "PENDING"},
+        ]);
+        let detail =
+            json!({"service": "EC2", "eventTypeCategory": "scheduledChange", "affectedEntities": entities});
+        let notice = parse(&event("aws.health", "AWS Health Event", &detail)).expect("readable");
+        assert_eq!(notice.instances, [InstanceId::from("i-2")]);
         for (status, expected) in [("upcoming", true), ("open", true), ("closed", false)] {
             let detail =
                 json!({"service": "EC2", "eventTypeCategory": "scheduledChange", "statusCode": status});
             let found = kind(&event("aws.health", "AWS Health Event", &detail));
             assert_eq!(found, expected.then_some(NoticeKind::ScheduledChange), "{status}");
         }
+    }
+
+    #[test]
+    fn an_event_that_came_through_a_topic_is_read_as_one_that_came_directly() {
+        let wrapped = |message: &str| {
+            let envelope = json!({
+                "Type": "Notification", "MessageId": "1", "TopicArn": "arn:aws:sns:us-west-2:1:shop",
+                "Message": message, "Timestamp": "2026-01-01T00:00:05Z", "SignatureVersion": "1",
+            });
+            envelope.to_string()
+        };
+        let raw = ec2("EC2 Spot Instance Interruption Warning", "");
+        assert_eq!(parse(&wrapped(&raw)), parse(&raw));
+        assert_eq!(kind(&wrapped(&raw)), Some(NoticeKind::SpotInterrupted));
+        assert_eq!(kind(&wrapped("")), None);
+        assert!(parse(&wrapped("hello")).is_err());
+        let confirmation =
+            json!({"Type": "SubscriptionConfirmation", "Message": "You have chosen to subscribe"});
+        assert_eq!(kind(&confirmation.to_string()), None);
     }
 
     #[test]
