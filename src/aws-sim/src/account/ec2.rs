@@ -12,6 +12,7 @@ mod tags;
 mod templates;
 mod vm;
 mod vms;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 

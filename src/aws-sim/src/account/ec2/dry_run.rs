@@ -5,7 +5,7 @@ use karpenter_aws_api::ec2::{FleetRequest, RunInstancesRequest};
 use karpenter_aws_api::{Error, Result};
 
 use super::super::State;
-use super::Compute;
+use super::{Compute, volumes};
 use crate::options::Options;
 
 pub(super) fn create_fleet(compute: &Compute, request: &FleetRequest) -> Result<()> {
@@ -38,6 +38,9 @@ pub(super) fn run_instances(
     if let Some(name) = &data.instance_profile
         && let Err((code, text)) = state.profile_for_launch(options, name, now)
     {
+        return refuse(code, text);
+    }
+    if let Err((code, text)) = volumes::check(data) {
         return refuse(code, text);
     }
     Ok(())

@@ -12,6 +12,7 @@ use super::allocation::{Candidate, ranked};
 use super::capacity::Refusal;
 use super::templates::Template;
 use super::vm::Vm;
+use super::volumes;
 use crate::options::Options;
 use karpenter_aws_api::ec2::{
     Architecture, CapacityKind, FleetError, FleetInstances, FleetRequest, FleetResult, HealthStatus,
@@ -189,6 +190,7 @@ impl Launch<'_> {
             None => None,
             Some(name) => state.profile_for_launch(self.options, name, self.now)?,
         };
+        volumes::check(data)?;
         let groups = compute.network.groups_for(data, subnet)?;
         Ok(Blueprint {
             template: (summary.id.to_string(), summary.latest_version),

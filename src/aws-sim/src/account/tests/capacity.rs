@@ -4,8 +4,8 @@ use super::support::{ON_DEMAND, SPOT, World, codes, subnet, taken};
 use crate::examples::capacity_reservation;
 use crate::{OfferingSelector, Options, Quotas};
 use karpenter_aws_api::ec2::{
-    CapacityKind, CapacityReservation, CapacityReservationPreference, CapacityReservationTarget,
-    LaunchTemplateData, LaunchTemplateSpec, OnDemandAllocation, SpotAllocation, SubnetQuery,
+    BlockDevice, CapacityKind, CapacityReservation, CapacityReservationPreference, CapacityReservationTarget,
+    EbsVolume, LaunchTemplateData, LaunchTemplateSpec, OnDemandAllocation, SpotAllocation, SubnetQuery,
 };
 use karpenter_aws_api::{Kind, Secret, Tags};
 
@@ -185,4 +185,35 @@ async fn user_data_beyond_16_kib_is_refused() {
     world.clients.ec2.create_launch_template(&spec(16_384)).await.unwrap();
     let error = world.clients.ec2.create_launch_template(&spec(16_385)).await.unwrap_err();
     assert!(error.message.contains("User data is limited to"), "{error}");
+}
+
+#[tokio::test]
+async fn a_rate_that_a_volume_does_not_take_is_refused_at_the_launch() {
+    let world = World::new(Options::default()).await;
+    let volumes = [
+        ("gp2", Some(3000), None, true),
+        ("gp2", None, Some(125), true),
+        ("io2", Some(3000), Some(125), true),
+        ("st1", Some(3000), None, true),
+        ("gp2", None, None, false),
+        ("io2", Some(3000), None, false),
+        ("gp3", Some(3000), Some(125), false),
+    ];
+    for (number, (kind, iops, throughput, refused)) in volumes.into_iter().enumerate() {
+        let image = world.account.truth(|state, _| state.compute.templates["template"].data.image.clone());
+        let ebs = EbsVolume { volume_type: Some(kind.into()), iops, throughput, ..EbsVolume::default() };
+        let device = BlockDevice { device: Some("/dev/xvda".into()), ebs: Some(ebs) };
+        let spec = LaunchTemplateSpec {
+            name: format!("volumes-{number}"),
+            client_token: None,
+            tags: Tags::new(),
+            data: LaunchTemplateData { image, block_devices: vec![device], ..LaunchTemplateData::default() },
+        };
+        world.clients.ec2.create_launch_template(&spec).await.unwrap();
+        let mut request = world.request(ON_DEMAND, 1, &[("m5.large", 0)]);
+        request.configs[0].launch_template = spec.name;
+        let fleet = world.clients.ec2.create_fleet(&request).await.unwrap();
+        let expected: &[&str] = if refused { &["InvalidParameterCombination"] } else { &[] };
+        assert_eq!(codes(&fleet), expected, "{kind} {iops:?} {throughput:?}");
+    }
 }
