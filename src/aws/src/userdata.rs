@@ -13,6 +13,7 @@ pub mod mime;
 pub mod overruled;
 pub mod reserved;
 mod settings_text;
+pub mod unread;
 pub mod windows;
 
 use std::collections::BTreeMap;

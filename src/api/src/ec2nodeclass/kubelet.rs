@@ -110,13 +110,23 @@ impl KubeletBlock {
 
     /// Returns the faults that no kubelet would take, whatever its image: names, types and values of fields.
     pub fn problems(&self) -> Vec<String> {
+        let plain = self.without_expression();
+        let unreadable = fields::unreadable(&plain);
+        if unreadable.is_empty() { rules::broken(&plain) } else { unreadable }
+    }
+
+    /// Returns the faults in names and types of fields alone, for a block that is a part of what a kubelet gets.
+    pub fn unreadable(&self) -> Vec<String> {
+        fields::unreadable(&self.without_expression())
+    }
+
+    /// The fields, without a number of pods that is an expression.
+    fn without_expression(&self) -> Map<String, Value> {
         let mut plain = self.0.clone();
-        // An expression stands for a number.
         if plain.get("maxPods").is_some_and(Value::is_string) {
             plain.shift_remove("maxPods");
         }
-        let unreadable = fields::unreadable(&plain);
-        if unreadable.is_empty() { rules::broken(&plain) } else { unreadable }
+        plain
     }
 
     fn reserved(

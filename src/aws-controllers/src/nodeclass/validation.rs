@@ -11,7 +11,7 @@ use karpenter_aws::class::kubelet;
 use karpenter_aws::image::family::family_of;
 use karpenter_aws::launch::check::{self, DryRunOutcome};
 use karpenter_aws::tags;
-use karpenter_aws::userdata::overruled;
+use karpenter_aws::userdata::{overruled, unread};
 use karpenter_aws_api::Kind;
 use karpenter_model::names::{condition, reason};
 use karpenter_model::{CapacityType, Pool};
@@ -82,9 +82,11 @@ impl Reconciler {
             DryRunOutcome::Passed => {
                 let kind = condition::VALIDATION_SUCCEEDED;
                 let spec = &part.class.spec;
-                let overruled = overruled::caveat(family_of(spec), spec);
-                let caveats: Vec<String> =
-                    missing.into_iter().chain(self.caveat(part.class)).chain(overruled).collect();
+                let cluster = &self.context.aws.settings.cluster_name;
+                let overruled = overruled::caveat(family_of(spec), spec, Some(cluster));
+                let unread = unread::caveat(family_of(spec), spec);
+                let own = self.caveat(part.class).into_iter().chain(overruled).chain(unread);
+                let caveats: Vec<String> = missing.into_iter().chain(own).collect();
                 part.conditions.set(kind, ConditionStatus::True, kind, &caveats.join("; "));
             }
             DryRunOutcome::Failed { reason, message } => {

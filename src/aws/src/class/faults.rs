@@ -29,8 +29,9 @@ const NAMES: [(&str, AmiFamily); 8] = [
     ("Windows_Server-2022-", AmiFamily::Windows2022),
 ];
 
-/// Everything that is wrong with a class; nothing of one that cannot be read, which its schema refuses.
-pub fn faults(class: &Value) -> Vec<ClassFault> {
+/// Everything that is wrong with a class; nothing of one that cannot be read, which its schema refuses. `cluster` is the name of
+/// the controller's cluster; `None` if that is not known.
+pub fn faults(class: &Value, cluster: Option<&str>) -> Vec<ClassFault> {
     let Ok(class) = serde_json::from_value::<EC2NodeClass>(class.clone()) else { return Vec::new() };
     let (spec, family) = (&class.spec, family_of(&class.spec));
     let all = [
@@ -41,7 +42,8 @@ pub fn faults(class: &Value) -> Vec<ClassFault> {
         rendered(spec, family),
         of_family(spec, family),
         lines(spec),
-        overruled(spec, family),
+        overruled(spec, family, cluster),
+        unread(spec, family),
         images(spec, family),
         version(spec, family),
         metadata(spec, family),
@@ -119,7 +121,8 @@ fn rendered(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
 }
 
 /// User data for the agent of another family, which the family in effect runs as a script or does not recognise
-/// (<https://github.com/aws/karpenter-provider-aws/issues/8220>).
+/// (<https://github.com/aws/karpenter-provider-aws/issues/8220>), or that starts the kubelet a second time
+/// (<https://github.com/aws/karpenter-provider-aws/issues/5043>).
 fn of_family(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
     let text = spec.user_data.as_deref()?;
     let (problem, remedy) = match family {
@@ -127,9 +130,28 @@ fn of_family(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
             "images of AL2023 have no /etc/eks/bootstrap.sh: the script fails",
             "write a NodeConfig, or set amiFamily to AL2",
         ),
+        AmiFamily::AL2 if calls(text, "/etc/eks/bootstrap.sh") => (
+            "it calls /etc/eks/bootstrap.sh, as what is appended to it does: the kubelet starts twice, the first time without \
+             the labels and taints of the NodePool",
+            "leave the call out, and set options of the kubelet in spec.kubelet",
+        ),
+        _ if family.windows() && text.contains("Start-EKSBootstrap") => (
+            "it calls Start-EKSBootstrap, as what is appended to it does: the kubelet starts twice, the first time without \
+             the labels and taints of the NodePool",
+            "leave the call out, and set options of the kubelet in spec.kubelet",
+        ),
         _ => return None,
     };
     Some(ClassFault { field: USER_DATA, problem: problem.to_owned(), remedy, refused: false })
+}
+
+/// Returns whether a line of a script runs `program`; one that edits it, as with `sed`, does not.
+fn calls(script: &str, program: &str) -> bool {
+    let before = |word: &&str| ["sudo", "bash", "sh", "exec"].contains(word) || word.starts_with('-');
+    script.lines().any(|line| {
+        let mut words = line.split_whitespace().skip_while(before);
+        words.next() == Some(program)
+    })
 }
 
 /// A kernel reads the carriage return as a part of the interpreter's name, and the script does not run.
@@ -145,9 +167,15 @@ fn lines(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
 }
 
 /// The launch goes on, with other values than those that are written.
-fn overruled(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
-    let problem = userdata::overruled::caveat(family, spec)?;
+fn overruled(spec: &Ec2NodeClassSpec, family: AmiFamily, cluster: Option<&str>) -> Option<ClassFault> {
+    let problem = userdata::overruled::caveat(family, spec, cluster)?;
     Some(ClassFault { field: USER_DATA, problem, remedy: "take the settings out of it", refused: false })
+}
+
+/// The launch goes on, without what is written.
+fn unread(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
+    let problem = userdata::unread::caveat(family, spec)?;
+    Some(ClassFault { field: USER_DATA, problem, remedy: "correct it", refused: false })
 }
 
 /// Images that are selected by the name of those of another family
@@ -269,7 +297,7 @@ mod tests {
         for (field, value) in spec.as_object().unwrap() {
             class["spec"][field] = value.clone();
         }
-        faults(&class).into_iter().map(|fault| (fault.field, fault.refused)).collect()
+        faults(&class, None).into_iter().map(|fault| (fault.field, fault.refused)).collect()
     }
 
     /// aws#8312, aws#8072, aws#8220, aws#7660
@@ -323,6 +351,18 @@ mod tests {
                 &[("spec.userData", true)],
             ),
             (json!({"userData": "#!/bin/bash\n/etc/eks/bootstrap.sh shop\n"}), &[("spec.userData", false)]),
+            (
+                json!({"amiSelectorTerms": alias("al2@latest"), "userData": "#!/bin/bash -xe\n/etc/eks/bootstrap.sh shop \\\n  --use-max-pods false\n"}),
+                &[("spec.userData", false)],
+            ),
+            (
+                json!({"amiSelectorTerms": alias("al2@latest"), "userData": "#!/bin/bash\nsed -i 's/a/b/' /etc/eks/bootstrap.sh\n"}),
+                &[],
+            ),
+            (
+                json!({"amiSelectorTerms": alias("windows2022@latest"), "userData": "<powershell>\n& $EKSBootstrap = 'Start-EKSBootstrap.ps1'\n</powershell>"}),
+                &[("spec.userData", false)],
+            ),
             (
                 json!({"amiFamily": "AL2023", "amiSelectorTerms": named("amazon-eks-node-1.31-v20250123")}),
                 &[("spec.amiFamily", false)],

@@ -10,9 +10,14 @@ use super::{Bootstrap, Error, al2023, cloud_init, kubelet};
 /// # Errors
 /// When custom user data is malformed MIME, or nothing on the node would read it.
 pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
-    let mut parts = cloud_init::parts(bootstrap.custom.as_deref(), own)?;
+    let mut parts = parts(bootstrap.custom.as_deref())?;
     parts.push(Part::new(SHELL_SCRIPT, script(bootstrap)));
     Ok(mime::write(&parts))
+}
+
+/// The parts of the user.
+pub(super) fn parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
+    cloud_init::parts(custom, own)
 }
 
 /// Nothing but cloud-init reads user data here.

@@ -33,7 +33,7 @@ pub(super) fn node_configs(custom: &str) -> Vec<Value> {
 }
 
 /// The parts of the user.
-fn parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
+pub(super) fn parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
     let mut parts = Vec::new();
     for part in cloud_init::parts(custom, own)? {
         let part = plain(part)?;

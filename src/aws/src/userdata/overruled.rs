@@ -38,8 +38,15 @@ const POINTERS: [(AmiFamily, &str, Setting); 4] = [
     ),
 ];
 
-/// Returns what to say of a class whose user data has such settings: the settings, and where to write them instead.
-pub fn caveat(family: AmiFamily, spec: &Ec2NodeClassSpec) -> Option<String> {
+/// Places of the name of the cluster that a node is to join, and the names of these places.
+const CLUSTERS: [(AmiFamily, &str, &str); 2] = [
+    (AmiFamily::AL2023, "/spec/cluster/name", "spec.cluster of the NodeConfig"),
+    (AmiFamily::Bottlerocket, "/settings/kubernetes/cluster-name", "settings.kubernetes.cluster-name"),
+];
+
+/// Returns what to say of a class whose user data has such settings: the settings, and where to write them instead. `cluster` is
+/// the name of the controller's cluster; `None` if that is not known.
+pub fn caveat(family: AmiFamily, spec: &Ec2NodeClassSpec, cluster: Option<&str>) -> Option<String> {
     let custom = spec.user_data.as_deref().unwrap_or_default();
     let documents = match family {
         AmiFamily::AL2023 => al2023::node_configs(custom),
@@ -60,6 +67,7 @@ pub fn caveat(family: AmiFamily, spec: &Ec2NodeClassSpec) -> Option<String> {
         })
         .map(|(setting, instead)| format!("{setting} has no effect, write {instead}"))
         .chain(replaces_taints(&documents))
+        .chain(other_cluster(family, &documents, cluster))
         .collect();
     (!said.is_empty()).then(|| format!("user data: {}", said.join("; ")))
 }
@@ -73,6 +81,15 @@ fn replaces_taints(documents: &[Value]) -> Option<String> {
          is planned for, write taints in the template of the NodePool"
             .to_owned()
     })
+}
+
+/// A node that is moved to another cluster by its user data would be one that its claim waits for in vain.
+fn other_cluster(family: AmiFamily, documents: &[Value], cluster: Option<&str>) -> Option<String> {
+    let (_, pointer, setting) = CLUSTERS.iter().find(|(of, ..)| *of == family)?;
+    let mut names = documents.iter().filter_map(|document| document.pointer(pointer)?.as_str());
+    let name = names.rfind(|name| !name.is_empty() && Some(*name) != cluster)?;
+    let own = cluster.map_or_else(|| "that of the controller".to_owned(), |own| format!("`{own}`"));
+    Some(format!("{setting} names the cluster `{name}` and has no effect, nodes join {own}"))
 }
 
 /// Returns whether a value is the number of pods that the class states, too.
@@ -125,7 +142,31 @@ mod tests {
         ] {
             let kubelet = max_pods.map(|pods| serde_json::from_value(json!({"maxPods": pods})).unwrap());
             let spec = Ec2NodeClassSpec { user_data: Some(custom.clone()), kubelet, ..Default::default() };
-            assert_eq!(caveat(family, &spec).as_deref(), expected, "{family:?} {custom} {max_pods:?}");
+            assert_eq!(caveat(family, &spec, None).as_deref(), expected, "{family:?} {custom} {max_pods:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_is_not_that_of_the_controller_is_named() {
+        let node_config = |name: &str| {
+            let spec = json!({"cluster": {"name": name, "apiServerEndpoint": "https://example.com"}});
+            json!({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}).to_string()
+        };
+        let settings = |name: &str| format!("[settings.kubernetes]\ncluster-name = '{name}'\n");
+        let nodeadm = "user data: spec.cluster of the NodeConfig names the cluster `other` and has no effect, nodes join ";
+        let bottlerocket = "user data: settings.kubernetes.cluster-name names the cluster `other` and has no effect, nodes join ";
+        for (family, custom, cluster, expected) in [
+            (AmiFamily::AL2023, node_config("other"), Some("shop"), Some(format!("{nodeadm}`shop`"))),
+            (AmiFamily::AL2023, node_config("other"), None, Some(format!("{nodeadm}that of the controller"))),
+            (AmiFamily::AL2023, node_config("shop"), Some("shop"), None),
+            (AmiFamily::AL2023, node_config(""), None, None),
+            (AmiFamily::Bottlerocket, settings("other"), Some("shop"), Some(format!("{bottlerocket}`shop`"))),
+            (AmiFamily::Bottlerocket, settings("shop"), Some("shop"), None),
+            // It decides by itself how its nodes join.
+            (AmiFamily::Custom, node_config("other"), Some("shop"), None),
+        ] {
+            let spec = Ec2NodeClassSpec { user_data: Some(custom.clone()), ..Default::default() };
+            assert_eq!(caveat(family, &spec, cluster), expected, "{family:?} {custom} {cluster:?}");
         }
     }
 }

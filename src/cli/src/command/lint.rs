@@ -60,6 +60,8 @@ pub(super) struct Linted {
 pub(super) async fn linted(arguments: &Arguments) -> Result<Linted> {
     let (reading, gathered) = arguments.sources.gather_to_lint().await?;
     let Gathered { world, offerings, mut notes, .. } = gathered;
+    let cluster = Some(arguments.sources.cluster_name()).filter(|name| !name.is_empty());
+    let faults = |class: &serde_json::Value| faults(class, cluster);
     let (found, unknown) =
         lint(reading, Some(&offerings), &label_registry(), &faults, world.gates(), world.at());
     notes.extend(unknown);

@@ -17,7 +17,8 @@ use karpenter_telemetry::stdout::print;
 
 use crate::api_server;
 use crate::output::{Colour, Status, json};
-pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory, read_files};
+use gather::read_files;
+pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory};
 pub(crate) use settings::NO_NAME;
 
 /// Arguments of `karpenter plan`.

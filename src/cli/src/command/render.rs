@@ -8,7 +8,7 @@ use clap::Args;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::names::label;
 use karpenter_model::{InstanceType, Launch, PoolName, Requirement, Snapshot};
-use karpenter_plan::{Offerings, WhatIf, named, offered, offered_text};
+use karpenter_plan::{Offerings, WhatIf, named, near, offered, offered_text};
 use karpenter_telemetry::stdout::print;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -111,6 +111,7 @@ async fn rendered(arguments: &Arguments) -> Result<(String, Vec<String>, bool)> 
             bail!("cannot render NodePool `{name}`: there is none of that name");
         }
     }
+    known(&arguments.instance_type, &snapshot)?;
     let mut pools = Vec::new();
     for launch in launches(arguments, &snapshot) {
         pools.push(render(launch, &snapshot, &mut reader).await);
@@ -127,6 +128,14 @@ async fn rendered(arguments: &Arguments) -> Result<(String, Vec<String>, bool)> 
         }
     };
     Ok((text, notes, whole))
+}
+
+/// Refuses an instance type that there is not.
+fn known(names: &[String], snapshot: &Snapshot) -> Result<()> {
+    let all = || snapshot.instance_types.values().flat_map(|list| list.iter()).map(|one| one.name.as_str());
+    let Some(name) = names.iter().find(|name| all().all(|known| known != **name)) else { return Ok(()) };
+    let meant = near(name, all()).map_or_else(String::new, |meant| format!("; `{meant}` is probably meant"));
+    bail!("cannot render for instance type `{name}`: there is none of that name{meant}")
 }
 
 /// A machine of each pool that is asked for, as its template has it, and as the flags narrow it.

@@ -55,7 +55,30 @@ pub(super) fn faults(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Vec<ClassFau
             refused: true,
         })
     });
-    refused.collect::<Vec<_>>().into_iter().chain(other_volume(mappings, family)).collect()
+    refused
+        .collect::<Vec<_>>()
+        .into_iter()
+        .chain(unencrypted(mappings))
+        .chain(other_volume(mappings, family))
+        .collect()
+}
+
+/// EC2 takes a key only of a volume that is said to be encrypted (`InvalidParameterDependency`). Where the account encrypts
+/// every volume it may go without saying.
+fn unencrypted(mappings: &[BlockDeviceMapping]) -> Option<ClassFault> {
+    let keyed = |one: &&BlockDeviceMapping| {
+        one.ebs.as_ref().is_some_and(|ebs| ebs.kms_key_id.is_some() && ebs.encrypted.is_none())
+    };
+    let name = mappings.iter().find(keyed)?.device_name.as_deref()?;
+    Some(ClassFault {
+        field: FIELD,
+        problem: format!(
+            "`{name}` has a kmsKeyID and does not say that it is encrypted, and EC2 refuses the launch unless the account \
+             encrypts by default"
+        ),
+        remedy: "set `encrypted: true` beside the key",
+        refused: false,
+    })
 }
 
 /// Returns the faults of one mapping that EC2 refuses.
@@ -214,6 +237,19 @@ mod tests {
             {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "60Gi"}},
         ]);
         assert_eq!(found("al2023", &twice).len(), 1);
+    }
+
+    #[test]
+    fn a_key_wants_encryption_said() {
+        for (ebs, faults) in [
+            (json!({"volumeSize": "50Gi", "kmsKeyID": "k"}), 1),
+            (json!({"volumeSize": "50Gi", "kmsKeyID": "k", "encrypted": true}), 0),
+            (json!({"volumeSize": "50Gi"}), 0),
+        ] {
+            let found = found("al2023", &json!([{"deviceName": "/dev/xvda", "ebs": ebs}]));
+            assert_eq!(found.iter().filter(|(_, refused)| !refused).count(), faults, "{ebs}");
+            assert_eq!(found.len(), faults, "{ebs}");
+        }
     }
 
     /// aws#6358, aws#7937

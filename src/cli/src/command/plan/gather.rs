@@ -114,13 +114,19 @@ impl Sources {
             let (objects, notes) = cluster::objects(&client, &plan_inputs.settings.gates).await?;
             return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
         }
+        let (objects, notes) = self.of_files()?;
+        self.gathered(objects, what_if, OfferedBy::Memory, notes).await
+    }
+
+    /// Reads the files: their objects, with a note on those that have none.
+    pub(crate) fn of_files(&self) -> Result<(Vec<Value>, Vec<String>)> {
         let (reading, skipped) = read_files(&self.filename)?;
         let objects: Vec<Value> = reading.manifests.iter().map(|one| one.object.clone()).collect();
         if !is_export(&objects) {
             storable(&reading)?;
         }
         let objects = reading.whole()?.into_iter().map(|one| one.object).collect();
-        self.gathered(objects, what_if, OfferedBy::Memory, Vec::from_iter(skipped)).await
+        Ok((objects, Vec::from_iter(skipped)))
     }
 
     /// Reads everything, and gathers what rules about pools need of the world: what is wrong with other objects, and places that
@@ -155,7 +161,7 @@ impl Sources {
     }
 
     /// Gathers a plan's input from objects that were read already, whose order stays.
-    pub(super) async fn gathered(
+    pub(crate) async fn gathered(
         &self,
         mut objects: Vec<Value>,
         mut what_if: WhatIf,
@@ -301,8 +307,8 @@ fn take_for_ready(objects: &mut [Value], what_if: &mut WhatIf, region: &str) -> 
     let named = named.filter(|zone| matches!(&zone.as_bytes()[region.len()..], [b'a'..=b'f']));
     let zones: BTreeSet<String> = first.chain(named.map(str::to_owned)).collect();
     let zones = Vec::from_iter(zones);
-    let mut resolved = resolve(objects, &zones, faults);
-    resolved.extend(resolve(&mut what_if.manifests, &zones, faults));
+    let mut resolved = resolve(objects, &zones, |class| faults(class, None));
+    resolved.extend(resolve(&mut what_if.manifests, &zones, |class| faults(class, None)));
     // One that is in several files is named once.
     resolved.dedup();
     let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
@@ -323,7 +329,8 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
     let (mut fresh, kept): (Vec<Value>, Vec<Value>) = std::mem::take(&mut what_if.manifests)
         .into_iter()
         .partition(|one| one["kind"] == "EC2NodeClass" && !known(one));
-    let mut resolved = if zones.is_empty() { Vec::new() } else { resolve(&mut fresh, &zones, faults) };
+    let mut resolved =
+        if zones.is_empty() { Vec::new() } else { resolve(&mut fresh, &zones, |class| faults(class, None)) };
     what_if.manifests = fresh.into_iter().chain(kept).collect();
     // One that is in several files is named once.
     resolved.dedup();
@@ -335,7 +342,7 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
 
 /// Reads files, folders and standard input, in the order they are given, in folders by name; with a note on files of folders
 /// that have no object.
-pub(crate) fn read_files(paths: &[PathBuf]) -> Result<(Reading, Option<String>)> {
+pub(super) fn read_files(paths: &[PathBuf]) -> Result<(Reading, Option<String>)> {
     let inputs = karpenter_convert::read(paths)?;
     Ok((streams(paths, &inputs)?, inputs.note()))
 }

@@ -118,3 +118,10 @@ async fn what_cannot_be_rendered_is_told() {
     let (text, _, whole) = tried(&windows, "--instance-type m7g.large").await.unwrap();
     assert!(!whole && text.contains("no instance type has"), "no Windows image is for arm64: {text}");
 }
+
+#[tokio::test]
+async fn an_instance_type_that_there_is_not_is_named_with_the_one_that_is_meant() {
+    let al2023 = class("  amiSelectorTerms: [{alias: al2023@latest}]");
+    let error = tried(&al2023, "--instance-type m7g.lage").await.unwrap_err().to_string();
+    assert!(error.ends_with("there is none of that name; `m7g.large` is probably meant"), "{error}");
+}

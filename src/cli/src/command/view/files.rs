@@ -14,8 +14,7 @@ use karpenter_view::{PriceBook, Prices, Sources};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::planner;
-use crate::command::plan::{self, OfferedBy, read_files};
+use crate::command::plan::{self, Gathered, OfferedBy};
 
 /// Kinds that are viewed.
 const KINDS: [&str; 3] = ["Node", "NodeClaim", "Pod"];
@@ -25,20 +24,22 @@ pub(super) async fn sources(paths: &[PathBuf], usual: OfferedBy, region: Option<
     // An export brings its offerings; of manifests an account may be asked.
     let offerings = (usual == OfferedBy::Memory).then_some(usual);
     let sources = plan::Sources::of(paths.to_vec(), offerings, region);
-    let gathered = sources.gather(WhatIf::default()).await?;
-    let clock = Arc::new(FixedClock(gathered.world.at()));
+    let (objects, notes) = sources.of_files()?;
+    let is_viewed = |object: &&Value| KINDS.iter().any(|kind| object["kind"] == *kind);
+    let mut viewed: Vec<Value> = objects.iter().filter(is_viewed).cloned().collect();
+    let Gathered { world, offerings, notes, .. } =
+        sources.gathered(objects, WhatIf::default(), OfferedBy::Memory, notes).await?;
+    let clock = Arc::new(FixedClock(world.at()));
     let server = ApiServer::new(clock.clone());
-    let (reading, _) = read_files(paths)?;
-    let objects = reading.whole()?.into_iter().map(|manifest| manifest.object);
-    let mut viewed: Vec<Value> =
-        objects.filter(|object| KINDS.iter().any(|kind| object["kind"] == *kind)).collect();
     for pod in viewed.iter_mut().filter(|object| object["kind"] == "Pod") {
         if pod["metadata"]["namespace"].is_null() {
             pod["metadata"]["namespace"] = json!("default");
         }
     }
     store(&server, &viewed)?;
-    let prices = Prices::Known(price_book(&gathered.offerings));
+    let prices = Prices::Known(price_book(&offerings));
+    // Nothing moves, and standard input can be read once.
+    let read = Arc::new((world, offerings, notes));
     Ok(Sources {
         client: server.client(),
         cluster: paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
@@ -47,7 +48,14 @@ pub(super) async fn sources(paths: &[PathBuf], usual: OfferedBy, region: Option<
             async { Err("files have no controller to ask; the plan of them is on page `p`".to_owned()) }
                 .boxed()
         }),
-        planner: planner(sources),
+        planner: Arc::new(move || {
+            let read = Arc::clone(&read);
+            async move {
+                let (world, offerings, notes) = &*read;
+                Ok(world.forecast(offerings, notes.clone()).text())
+            }
+            .boxed()
+        }),
         clock,
     })
 }
@@ -133,6 +141,8 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: \"3\"}}}]}
         };
         let paths = [write("pool.yaml", POOL), write("cluster.yaml", CLUSTER)];
         let sources = sources(&paths, OfferedBy::Aws, None).await.unwrap();
+        // Standard input can be read once only.
+        folder.close().unwrap();
         let planned = (sources.planner)().await.unwrap();
         assert!(planned.contains("for default/waits"), "{planned}");
         let asked = (sources.explainer)("node/one".to_owned()).await.unwrap_err();
