@@ -4,7 +4,7 @@
 
 use karpenter_model::names::label;
 use karpenter_model::resources::NODES;
-use karpenter_model::{InstanceType, Operator, Requirements, Resources};
+use karpenter_model::{InstanceType, Operator, Quantity, Requirements, Resources, resources};
 
 use super::{LintFinding, Linted, PoolRead};
 
@@ -40,6 +40,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
             ));
             continue;
         }
+        room(read, &fitting, found);
         limits(read, &fitting, found);
     }
 }
@@ -87,6 +88,22 @@ fn dead_values(
     left_open
 }
 
+/// Finds a resource that every pod needs and no node of the pool has left for pods.
+fn room(read: &PoolRead, fitting: &[&InstanceType], found: &mut Vec<LintFinding>) {
+    let rooms: Vec<Resources> = fitting.iter().map(|one| one.allocatable()).collect();
+    for name in [resources::CPU, resources::MEMORY, resources::PODS] {
+        if rooms.iter().all(|room| room.amount(name) <= Quantity::ZERO) {
+            let problem = format!("nodes of every instance type of the pool have no `{name}` left for pods");
+            found.push(read.error(
+                "no-room",
+                "spec.template.spec.nodeClassRef.name",
+                problem,
+                "let the kubelet of the node class reserve less and take more pods, or allow larger types",
+            ));
+        }
+    }
+}
+
 fn limits(read: &PoolRead, fitting: &[&InstanceType], found: &mut Vec<LintFinding>) {
     let Some(limits) = &read.pool.limits else { return };
     for (name, limit) in limits.iter() {
@@ -130,7 +147,7 @@ fn limits(read: &PoolRead, fitting: &[&InstanceType], found: &mut Vec<LintFindin
     }
 }
 
-fn amount(one: &InstanceType, name: &str) -> karpenter_model::Quantity {
+fn amount(one: &InstanceType, name: &str) -> Quantity {
     let capacity: &Resources = &one.capacity;
     capacity.amount(name)
 }

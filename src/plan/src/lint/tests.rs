@@ -1,7 +1,10 @@
 //! One table: what is written, and which rules say something about which field.
 
+use std::sync::Arc;
+
 use karpenter_cloud::ClassFault;
 use karpenter_model::names::label;
+use karpenter_model::{InstanceType, Quantity, Resources};
 use karpenter_testkit::objects::{node_class, node_pool};
 use serde_json::{Value, json};
 
@@ -244,6 +247,27 @@ fn pools_beside_each_other() {
     for (one, other, expected) in table {
         assert_eq!(found(vec![pool("a", &one), pool("b", &other)]), expected, "{one} {other}");
     }
+}
+
+#[test]
+fn nodes_that_keep_everything_for_themselves_are_said() {
+    let keeping = |of: &str, cpus: i64| {
+        let mut offerings = offerings(&["a"]);
+        let keep = |one: &Arc<InstanceType>| {
+            let mut one = InstanceType::clone(one);
+            one.overhead.kube_reserved = Resources::new().with(of, Quantity::from_units(cpus));
+            Arc::new(one)
+        };
+        let types = offerings.types.values_mut();
+        types.for_each(|list| *list = list.iter().map(keep).collect());
+        let (found, _) = linted(vec![Manifest::from(pool("a", &json!({})))], Some(&offerings));
+        found.into_iter().map(|one| one.problem).collect::<Vec<_>>()
+    };
+    let of =
+        |name: &str| vec![format!("nodes of every instance type of the pool have no `{name}` left for pods")];
+    assert_eq!(keeping("cpu", 4), of("cpu"));
+    assert_eq!(keeping("pods", 20), of("pods"));
+    assert_eq!(keeping("cpu", 3), Vec::<String>::new(), "the larger type has one left");
 }
 
 #[test]
