@@ -16,6 +16,7 @@ mod pod_budgets;
 mod pools;
 mod refused;
 mod reports;
+mod reservations;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -153,6 +154,7 @@ fn of_objects(
     budgets::check(&linted, &mut found);
     pod_budgets::check(&linted, &mut found);
     pools::check(&linted, &mut found);
+    reservations::check(&linted, &mut found);
     consolidation::check(&linted, &mut found);
     found
 }

@@ -270,6 +270,26 @@ fn nodes_that_keep_everything_for_themselves_are_said() {
     assert_eq!(keeping("cpu", 3), Vec::<String>::new(), "the larger type has one left");
 }
 
+/// aws#8255
+#[test]
+fn reservations_of_a_class_want_a_pool_that_launches_into_them() {
+    let selecting = class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-0123"}]}));
+    let about =
+        |objects| found(objects).into_iter().filter(|one| one.contains(" reservations-")).collect::<Vec<_>>();
+    let unused = "EC2NodeClass/default spec.capacityReservationSelectorTerms reservations-unused";
+    let on_demand = pool("a", &requires(label::CAPACITY_TYPE, &["on-demand"]));
+    let reserved = pool("a", &requires(label::CAPACITY_TYPE, &["on-demand", "reserved"]));
+    assert_eq!(about(vec![on_demand.clone(), selecting.clone()]), [unused]);
+    assert_eq!(about(vec![reserved, selecting.clone()]), Vec::<String>::new());
+    assert_eq!(about(vec![pool("a", &json!({})), selecting.clone()]), Vec::<String>::new());
+    assert_eq!(about(vec![selecting.clone()]), Vec::<String>::new());
+    assert_eq!(about(vec![on_demand, class("default", &json!({}))]), Vec::<String>::new());
+    let alone = || pool("a", &requires(label::CAPACITY_TYPE, &["reserved"]));
+    let missing = "NodePool/a spec.template.spec.nodeClassRef.name reservations-missing".to_owned();
+    assert!(about(vec![alone(), class("default", &json!({}))]).contains(&missing));
+    assert!(!about(vec![alone(), selecting]).contains(&missing));
+}
+
 #[test]
 fn a_node_class_is_missed_where_others_are() {
     let class = |name: &str| class(name, &json!({}));
