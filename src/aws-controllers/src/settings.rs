@@ -160,13 +160,14 @@ impl Settings {
         let (gates, unknown_gates) = reader.value("aws-feature-gates", GATES_ALLOWED, parse_gates);
         let settings = Self {
             cluster_ca_bundle: reader.value("cluster-ca-bundle", BUNDLE, bundle),
-            cluster_name: reader.required("cluster-name", "the name of the EKS cluster"),
+            cluster_name: reader.required("cluster-name", "the name of the EKS cluster", is_cluster_name),
             cluster_endpoint: reader.value("cluster-endpoint", URL, url),
             isolated_vpc: reader.boolean("isolated-vpc"),
             price_file: Some(reader.text("price-file")).filter(|path| !path.is_empty()).map(PathBuf::from),
             eks_control_plane: reader.boolean("eks-control-plane"),
             vm_memory_overhead_ppm: reader.value("vm-memory-overhead-percent", FRACTION, parts_per_million),
-            interruption_queue: Some(reader.text("interruption-queue")).filter(|name| !name.is_empty()),
+            interruption_queue: Some(reader.value("interruption-queue", QUEUE, queue))
+                .filter(|name| !name.is_empty()),
             reserved_enis: reader.number("reserved-enis"),
             disable_dry_run: reader.boolean("disable-dry-run"),
             enable_zonal_shift: reader.boolean("enable-zonal-shift"),
@@ -206,13 +207,30 @@ fn url(text: &str) -> Option<String> {
     (text.is_empty() || host.is_some_and(|host| !host.is_empty())).then(|| text.to_owned())
 }
 
+/// Returns whether a text can be the name of a cluster: an ARN or a URL is none.
+fn is_cluster_name(text: &str) -> bool {
+    !text.contains([':', '/']) && !text.contains(char::is_whitespace)
+}
+
+const QUEUE: &str = "the name of the queue alone, which ends its URL and its ARN";
+
+/// The name of a queue, or nothing. A URL or an ARN would be a queue that is not found, once a second.
+fn queue(text: &str) -> Option<String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (text.len() <= 80 && text.bytes().all(plain)).then(|| text.to_owned())
+}
+
 const BUNDLE: &str = "the base64 of the cluster's certificates, as EKS shows it";
 
 /// Base64, or nothing; the certificates themselves would be refused by each launch.
 fn bundle(text: &str) -> Option<String> {
     let encodes = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
-    (text.len().is_multiple_of(4) && text.bytes().all(encodes)).then(|| text.to_owned())
+    let encoded = text.len().is_multiple_of(4) && text.bytes().all(encodes);
+    (encoded && !text.starts_with(ENCODED_TWICE)).then(|| text.to_owned())
 }
+
+/// Beginning of the base64 of a base64 of certificates, as `base64` makes it of what EKS shows.
+const ENCODED_TWICE: &str = "TFMwdExTMUNSVWRK";
 
 const FRACTION: &str = "a decimal that is not negative and below 1, such as 0.075 for 7.5 %";
 
@@ -336,9 +354,32 @@ mod tests {
     }
 
     #[test]
+    fn a_url_and_an_arn_are_no_names() {
+        let refused = |flag: &'static str, text: &'static str| {
+            let errors = resolve(&[("cluster-name", "demo"), (flag, text)]).err().unwrap_or_default();
+            errors.into_iter().map(|error| error.flag).collect::<Vec<_>>()
+        };
+        for text in ["https://sqs.us-west-2.amazonaws.com/1/demo", "arn:aws:sqs:us-west-2:1:demo", "my queue"]
+        {
+            assert_eq!(refused("interruption-queue", text), ["interruption-queue"], "{text}");
+        }
+        for text in ["", "demo", "Karpenter-demo_1", "demo.fifo"] {
+            assert!(refused("interruption-queue", text).is_empty(), "{text}");
+        }
+        for (name, allowed) in [
+            ("demo", true),
+            ("demo.example.com", true),
+            ("arn:aws:eks:us-west-2:1:cluster/demo", false),
+            ("my demo", false),
+        ] {
+            assert_eq!(is_cluster_name(name), allowed, "{name}");
+        }
+    }
+
+    #[test]
     fn certificates_are_encoded() {
-        assert!(bundle("").is_some() && bundle("TFMwdExTMUNSVWRK").is_some());
-        for text in ["foo", "-----BEGIN CERTIFICATE-----", "TFMw TFM"] {
+        assert!(bundle("").is_some() && bundle("LS0tLS1CRUdJTg==").is_some());
+        for text in ["foo", "-----BEGIN CERTIFICATE-----", "TFMw TFM", "TFMwdExTMUNSVWRKVGlCRA=="] {
             assert_eq!(bundle(text), None, "{text}");
         }
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_model::repair::WrittenPolicy;
+use karpenter_model::requirement::syntax::is_dns_subdomain;
 use karpenter_model::settings::{
     Brakes, DefaultSpread, DisruptionSettings, ManyToMany, MinValuesPolicy, PreferencePolicy,
 };
@@ -130,8 +131,11 @@ impl Settings {
             kube_client_burst: reader.number("kube-client-burst"),
             leader_election: LeaderElection {
                 enabled: !reader.boolean("disable-leader-election"),
-                name: reader.text("leader-election-name"),
-                namespace: Some(reader.text("leader-election-namespace")).filter(|name| !name.is_empty()),
+                name: reader.value("leader-election-name", LEASE, |text| {
+                    is_dns_subdomain(text).then(|| text.to_owned())
+                }),
+                namespace: Some(reader.value("leader-election-namespace", NAMESPACE, namespace))
+                    .filter(|name| !name.is_empty()),
             },
             nominated_node_name: reader.boolean("nominated-node-name"),
             ready_together: reader.span("ready-together"),
@@ -163,6 +167,15 @@ impl Settings {
         let extra = u64::from(most - least) * u64::from(cores - 1) / 59;
         usize::try_from(u64::from(least) + extra).unwrap_or(usize::MAX)
     }
+}
+
+const LEASE: &str = "the name of a Lease: lower-case letters, digits, `-` and `.`";
+const NAMESPACE: &str = "the name of a namespace: lower-case letters, digits and `-`";
+
+/// The name of a namespace, or nothing.
+fn namespace(text: &str) -> Option<String> {
+    let named = is_dns_subdomain(text) && !text.contains('.');
+    (text.is_empty() || named).then(|| text.to_owned())
 }
 
 /// The constraints of the configuration of the scheduler, else those written in the older way.

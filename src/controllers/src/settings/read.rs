@@ -37,11 +37,11 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         self.read(name, "a text", |text, _| Some(text.to_owned()))
     }
 
-    /// A text that must be given; `what` describes it.
-    pub fn required(&mut self, name: &str, what: &str) -> String {
+    /// A text that must be given; `what` describes what `allows` accepts.
+    pub fn required(&mut self, name: &str, what: &str, allows: impl Fn(&str) -> bool) -> String {
         let flag = self.flag(name);
         let (text, source) = (self.given)(flag).unwrap_or((flag.default, Source::Nowhere));
-        if text.is_empty() {
+        if text.is_empty() || !allows(text) {
             self.refuse(flag, source, text, what);
         }
         text.to_owned()

@@ -99,6 +99,9 @@ fn settings_of_our_own_have_limits_too() {
         ("disruption-mass-drift-hold", "soon", "a duration such as 0s"),
         ("disable-controller-warmup", "maybe", "true or false"),
         ("enable-profiling", "maybe", "true or false"),
+        ("leader-election-name", "Karpenter_lease", "the name of a Lease"),
+        ("leader-election-name", "", "the name of a Lease"),
+        ("leader-election-namespace", "kube.system", "the name of a namespace"),
     ];
     for (flag, value, allowed) in table {
         let errors = resolve(&[(flag, value)], Source::Flag).unwrap_err();
