@@ -331,11 +331,7 @@ pub(crate) fn forecast_without(
         because: None,
         picture,
     };
-    forecast.verdict = match (forecast.pending.is_empty(), forecast.changes()) {
-        (false, _) => Verdict::PodsWait,
-        (true, true) => Verdict::Changes,
-        (true, false) => Verdict::Unchanged,
-    };
+    forecast.verdict = forecast.decided();
     forecast
 }
 
@@ -348,6 +344,30 @@ impl Forecast {
         }
         self.may_drift = may_drift;
         self
+    }
+
+    /// Returns the forecast with, of pods and of nodes launched for them, those of a namespace alone.
+    #[must_use]
+    pub fn of_namespace(mut self, namespace: &str) -> Self {
+        let is_own = |pod: &String| pod.split_once('/').is_some_and(|(own, _)| own == namespace);
+        self.pending.retain(|waiting| is_own(&waiting.pod));
+        self.nominated.retain(|nominated| is_own(&nominated.pod));
+        self.launches.retain(|launched| launched.pods.iter().any(is_own));
+        self.verdict = self.decided();
+        self.notes.push(format!(
+            "pods of other namespaces than `{namespace}`, and nodes for these alone, are planned and not printed; prices are of \
+             everything"
+        ));
+        let may_drift = std::mem::take(&mut self.may_drift);
+        self.with_may_drift(may_drift)
+    }
+
+    fn decided(&self) -> Verdict {
+        match (self.pending.is_empty(), self.changes()) {
+            (false, _) => Verdict::PodsWait,
+            (true, true) => Verdict::Changes,
+            (true, false) => Verdict::Unchanged,
+        }
     }
 
     /// Number of the nodes of which only the account can tell whether they drift.

@@ -20,11 +20,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The resources that are shown, cpu, memory and those the user asks for, and the labels.
+/// The resources that are shown, cpu, memory and those the user asks for, the labels, and the pods that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     resources: Vec<String>,
     labels: Vec<String>,
+    /// The namespace whose pods count; `None` if all do.
+    namespace: Option<String>,
 }
 
 impl Shown {
@@ -36,13 +38,19 @@ impl Shown {
                 names.push(name.clone());
             }
         }
-        Self { resources: names, labels: Vec::new() }
+        Self { resources: names, labels: Vec::new(), namespace: None }
     }
 
     /// The same resources, and these labels.
     #[must_use]
     pub fn with_labels(self, labels: &[String]) -> Self {
         Self { labels: labels.to_vec(), ..self }
+    }
+
+    /// The same resources and labels, of the pods of this namespace alone if there is one.
+    #[must_use]
+    pub fn with_namespace(self, namespace: Option<String>) -> Self {
+        Self { namespace, ..self }
     }
 
     /// Returns the keys of the labels, in the order in which they are shown.
@@ -247,7 +255,8 @@ impl PodFacts {
         let namespace = texts.one(metadata.namespace.as_deref().unwrap_or_default());
         let key = PodKey { namespace: namespace.into(), name: name(metadata).into() };
         let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
-        if matches!(phase, Some("Succeeded" | "Failed")) {
+        let counts = shown.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace.as_str());
+        if !counts || matches!(phase, Some("Succeeded" | "Failed")) {
             return (key, Self::Ended);
         }
         // Requests that cannot be read count as zero; the API server admits no such amounts.

@@ -194,6 +194,16 @@ mod tests {
     }
 
     #[test]
+    fn pods_of_other_namespaces_do_not_count_where_one_is_asked_for() {
+        for (namespace, pods) in [(None, 1), (Some("shop"), 1), (Some("front"), 0)] {
+            let shown = Shown::new(&[]).with_namespace(namespace.map(str::to_owned));
+            let mut world = World::new(shown);
+            world.put_pod(&pod("a", &json!({"nodeName": "n"})));
+            assert_eq!(world.pods(), pods, "{namespace:?}");
+        }
+    }
+
+    #[test]
     fn the_load_of_a_node_follows_its_pods() {
         let mut world = World::new(Shown::new(&[]));
         for name in ["a", "b"] {

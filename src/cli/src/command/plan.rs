@@ -57,6 +57,10 @@ pub(crate) struct Arguments {
     /// With --what-if, --delete, --without-zone or --price only their effects count
     #[arg(long, value_name = "CONDITION")]
     fail_on: Vec<FailOn>,
+    /// Print, of pods and of nodes launched for them, those of this namespace; the plan is for all pods, and so are prices and
+    /// nodes that go
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -130,6 +134,9 @@ pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
     let mut forecast = world.forecast(&offerings, notes);
     if let Some((before, offerings)) = before {
         forecast = forecast.against(&before.forecast(&offerings, Vec::new()), assumed(arguments));
+    }
+    if let Some(namespace) = &arguments.namespace {
+        forecast = forecast.of_namespace(namespace);
     }
     drop(planning);
     let text = match arguments.output {

@@ -78,6 +78,9 @@ pub(crate) struct Arguments {
     /// LABEL=VALUE; != instead of = excludes
     #[arg(long, value_name = "TERMS", default_value = "")]
     filter: String,
+    /// Count only the pods of this namespace: what they ask for of each node, and which of them wait
+    #[arg(short, long, value_name = "NAME", conflicts_with = "timeline")]
+    namespace: Option<String>,
     /// Show one line for each NodePool instead of its nodes
     #[arg(long)]
     by_pool: bool,
@@ -120,7 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             return follow(arguments).await;
         }
         let sources = sources(arguments).await?;
-        let shown = Shown::new(&arguments.resources).with_labels(&arguments.labels);
+        let shown = Shown::new(&arguments.resources)
+            .with_labels(&arguments.labels)
+            .with_namespace(arguments.namespace.clone());
         let sort = Sort { by: arguments.sort, reversed: arguments.reverse };
         let ui = Ui::new(sort, Filter::new(&arguments.filter), arguments.by_pool);
         if let Some(output) = once {

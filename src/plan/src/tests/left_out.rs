@@ -57,6 +57,20 @@ fn namespaces_that_no_file_has_are_selected_by_their_names() {
 }
 
 #[test]
+fn a_namespace_has_its_own_pods_and_the_nodes_for_them() {
+    let huge = || json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "99"}}}]});
+    let mut other = pod("other", &huge());
+    other["metadata"]["namespace"] = json!("front");
+    let objects = vec![pool("a", &json!({})), class(), pod("web", &json!({})), other];
+    let all = planned(objects, WhatIf::default());
+    assert_eq!((all.verdict, all.launches.len(), all.pending.len()), (Verdict::PodsWait, 1, 1));
+    let (shop, front) = (all.clone().of_namespace("shop"), all.of_namespace("front"));
+    assert_eq!((shop.verdict, shop.launches.len(), shop.pending.len()), (Verdict::Changes, 1, 0));
+    assert_eq!((front.verdict, front.launches.len(), front.pending.len()), (Verdict::PodsWait, 0, 1));
+    assert_eq!(front.of_namespace("none").verdict, Verdict::Unchanged);
+}
+
+#[test]
 fn a_status_that_says_no_more_than_pending_is_none() {
     let with = |uid: Option<&str>, status: Value| {
         let mut pod = pod("api", &json!({}));
