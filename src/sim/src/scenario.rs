@@ -4,11 +4,12 @@
 //!
 //! [`read`] makes a [`format::File`] into something that can be played, [`follow`] lets its timeline happen on a
 //! [`follow::Stage`], [`record`] makes a recording of what is seen, [`judge`] compares that with what was expected, and
-//! [`report`] says it. These know nothing of the simulation. `player`, `act` and `observe` are its stage, `command` is what
+//! [`report`] says it, with `figures` that two runs are compared by. These know nothing of the simulation. `player`, `act` and `observe` are its stage, `command` is what
 //! `karpenter test` does.
 
 mod act;
 mod command;
+mod figures;
 pub mod follow;
 pub mod format;
 pub mod judge;

@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use parking_lot::Mutex;
 
+use super::figures::FiguresReport;
 use super::format;
 use super::player::play;
 use super::read::{Scenario, files, read};
@@ -23,8 +24,10 @@ use super::report::{Case, Outcome, junit, line, timeline, total};
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[command(
     after_help = "Exit codes: 0 all went as expected, 1 nothing could be played or reported, 2 a scenario failed or a file is \
-                        not a scenario.\n\n\
+                        not a scenario, 3 with --against: a figure is worse.\n\n\
                         In CI: karpenter test --junit report.xml scenarios/\n\
+                        Before and after a change: karpenter test --report before.json scenarios/, then\n  \
+                        karpenter test --against before.json scenarios/\n\
                         While writing one: karpenter test --filter spot --fail-fast --timeline scenarios/\n\
                         In an editor: karpenter test --schema > scenario.schema.json, and at the top of a scenario\n  \
                         # yaml-language-server: $schema=scenario.schema.json"
@@ -51,6 +54,12 @@ pub struct Arguments {
     /// Also write the results to this file, as `JUnit` XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Also write cost, nodes, waits and removals of each run to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print how the figures differ from those that an earlier run wrote with --report, and exit with 3 if one of them is worse
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
     /// Number of scenarios to run at once [default: the number of cores]
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
@@ -104,6 +113,8 @@ pub fn run(arguments: &Arguments, output: &impl Output) -> Result<ExitCode> {
     }
     // Opened before anything is played: what took minutes is not to be lost to a misspelt folder.
     let report = arguments.junit.as_deref().map(Report::open).transpose()?;
+    let before = arguments.against.as_deref().map(FiguresReport::read).transpose()?;
+    let figures = arguments.report.as_deref().map(Report::open).transpose()?;
     let mut work = Vec::new();
     for scenario in &scenarios {
         let first = arguments.seed.unwrap_or(scenario.file.seed);
@@ -120,16 +131,26 @@ pub fn run(arguments: &Arguments, output: &impl Output) -> Result<ExitCode> {
     }
     let printed = printed.and_then(|()| output.print(&total(&cases)));
     if let Some(report) = report {
-        report.write(&cases)?;
+        report.write(&junit("karpenter-test", &cases)?)?;
+    }
+    let own = FiguresReport::of(cases.iter().filter_map(|case| Some((case.run(), case.recording()?))));
+    if let Some(figures) = figures {
+        figures.write(&own.written()?)?;
     }
     printed?;
-    Ok(code(&cases))
+    let Some(before) = before else { return Ok(code(&cases)) };
+    let (differences, worse) = own.against(&before);
+    output.print(&differences)?;
+    Ok(if worse && !any_failed(&cases) { ExitCode::from(3) } else { code(&cases) })
 }
 
 /// The exit code: 2 when one of the cases failed. 1 is for a command that could not do its work.
 fn code(cases: &[Case]) -> ExitCode {
-    let failed = cases.iter().any(|case| !case.failures().is_empty());
-    if failed { ExitCode::from(2) } else { ExitCode::SUCCESS }
+    if any_failed(cases) { ExitCode::from(2) } else { ExitCode::SUCCESS }
+}
+
+fn any_failed(cases: &[Case]) -> bool {
+    cases.iter().any(|case| !case.failures().is_empty())
 }
 
 /// The scenarios whose path or name contains `filter`, and a failed case for each file that is none: the others are played
@@ -173,8 +194,7 @@ impl<'a> Report<'a> {
         Ok(Self { path, file })
     }
 
-    fn write(mut self, cases: &[Case]) -> Result<()> {
-        let report = junit("karpenter-test", cases)?;
+    fn write(mut self, report: &str) -> Result<()> {
         self.file.write_all(report.as_bytes()).with_context(|| Self::failed(self.path))
     }
 

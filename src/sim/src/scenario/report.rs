@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
-use super::judge::{Failure, percentile, spent};
-use super::record::{Picture, Recording, Wait};
+use super::figures::Figures;
+use super::judge::Failure;
+use super::record::{Picture, Recording};
 use super::value::Span;
 
 /// Result of a scenario that was played to its end.
@@ -60,6 +61,16 @@ impl Case {
         }
     }
 
+    /// Path and name of the scenario, and the mark of the run.
+    pub(super) fn run(&self) -> [&str; 3] {
+        [&self.path, &self.name, &self.how]
+    }
+
+    /// Returns everything that happened, if it was played.
+    pub(super) fn recording(&self) -> Option<&Recording> {
+        if let Outcome::Played(played) = &self.outcome { Some(&played.recording) } else { None }
+    }
+
     /// Returns the reasons why it was not played; empty when it was.
     pub fn reasons(&self) -> &[String] {
         if let Outcome::NotPlayed(reasons) = &self.outcome { reasons } else { &[] }
@@ -91,17 +102,16 @@ pub fn line(case: &Case) -> String {
 }
 
 fn figures(recording: &Recording, took: Duration) -> String {
-    let nodes = recording.pictures.iter().map(|picture| picture.nodes.len()).max().unwrap_or(0);
-    let mut waits: Vec<Duration> = recording.waits.values().map(Wait::lasted).collect();
-    waits.sort_unstable();
-    let p99 = percentile(&waits, 99).map_or_else(|| "-".to_owned(), |wait| Span(wait).to_string());
+    let Figures { cost, nodes_max, pending_p99_seconds, nodes_removed } = Figures::of(recording);
+    let pods = recording.waits.len();
+    let p99 = match pods {
+        0 => "-".to_owned(),
+        _ => Span(Duration::from_secs(pending_p99_seconds)).to_string(),
+    };
     format!(
-        "{} in {:.1} s; {} in all, at most {nodes} nodes, {} pods, pending p99 {p99}, {} nodes removed",
+        "{} in {:.1} s; {cost} in all, at most {nodes_max} nodes, {pods} pods, pending p99 {p99}, {nodes_removed} nodes removed",
         Span(recording.took),
         took.as_secs_f64(),
-        spent(recording, recording.took),
-        waits.len(),
-        recording.removals.len()
     )
 }
 

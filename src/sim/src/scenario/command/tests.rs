@@ -178,6 +178,42 @@ fn scenarios_are_chosen_listed_and_stopped_at_the_first_that_fails() {
 }
 
 #[test]
+fn a_run_is_compared_with_the_report_of_an_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let text = "name: a\nmanifests: []\nduration: 1s\nexpect:\n  - nodes: {exactly: 0}\n";
+    std::fs::write(path("a.yaml"), text).unwrap();
+    let ran = |flag: &str, report: &Path| {
+        let (printed, scenario) = (Mutex::new(String::new()), path("a.yaml"));
+        let words = ["test".as_ref(), scenario.as_os_str(), flag.as_ref(), report.as_os_str()];
+        let print = |text: &str| {
+            printed.lock().push_str(text);
+            Ok(())
+        };
+        let code = run(&Line::parse_from(words).arguments, &print).unwrap();
+        (format!("{code:?}"), printed.into_inner())
+    };
+    let (before, missing) = (path("before.json"), path("missing.json"));
+    assert_eq!(ran("--report", &before).0, format!("{:?}", ExitCode::SUCCESS));
+    let (code, printed) = ran("--against", &before);
+    assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
+    assert!(printed.ends_with("1 passed, 0 failed\nno figure differs\n"), "{printed}");
+    let written = std::fs::read_to_string(&before).unwrap();
+    std::fs::write(&before, written.replace("\"cost\": \"0.0000\"", "\"cost\": \"-0.1\"")).unwrap();
+    let (code, printed) = ran("--against", &before);
+    assert_eq!(code, format!("{:?}", ExitCode::from(3)));
+    assert!(printed.ends_with("a (seed 1): cost -$0.1000 -> $0.0000\n"), "{printed}");
+    let line = Line::parse_from([
+        "test".as_ref(),
+        path("a.yaml").as_os_str(),
+        "--against".as_ref(),
+        missing.as_os_str(),
+    ]);
+    let error = run(&line.arguments, &|_: &str| Ok(())).unwrap_err().to_string();
+    assert!(error.starts_with("cannot compare with `"), "{error}");
+}
+
+#[test]
 fn junit_has_a_case_for_each_seed_with_what_was_expected_and_found() {
     let scenario = read(&folder().join("zone-spread.yaml")).unwrap();
     let mut cases: Vec<Case> = (1..=2).map(|seed| case(&scenario, seed, false)).collect();
