@@ -62,15 +62,16 @@ impl<'a> WhatIf<'a> {
     }
 
     /// Returns whether the scheduler, which places pods as they arrive and by its own scores, would find places for all pods
-    /// of `removed` where `replacement` takes the place of those nodes.
+    /// of `removed` where `replacements` take the place of those nodes.
     pub(crate) fn survives(
         &mut self,
         removed: &[&Node],
-        replacement: Option<&Launch>,
+        replacements: &[Launch],
         snapshot: &Snapshot,
     ) -> bool {
-        let least = replacement.map(|launch| least_allocatable(launch, snapshot));
-        self.solver.survives(removed, &self.base, replacement.zip(least.as_ref()))
+        let replacements: Vec<_> =
+            replacements.iter().map(|launch| (launch, least_allocatable(launch, snapshot))).collect();
+        self.solver.survives(removed, &self.base, &replacements)
     }
 
     /// `removed` are gone from now on, and their pods are where [`Self::without`] places them.

@@ -83,13 +83,8 @@ impl<'a> Simulations<'a> {
     /// simulation.
     pub(crate) fn survives(&mut self, proposal: &Proposal<'_>, snapshot: &Snapshot) -> bool {
         let removed: Vec<&Node> = proposal.candidates.iter().map(|candidate| candidate.node).collect();
-        // Several new nodes are not played.
-        let replacement = match &proposal.replacements[..] {
-            [] => None,
-            [launch] => Some(launch),
-            _ => return true,
-        };
-        self.what_ifs.first_mut().is_none_or(|what_if| what_if.survives(&removed, replacement, snapshot))
+        let what_if = self.what_ifs.first_mut();
+        what_if.is_none_or(|what_if| what_if.survives(&removed, &proposal.replacements, snapshot))
     }
 
     /// Makes the removal of `removed` permanent on every copy. Free of charge: the simulation that proposed it was

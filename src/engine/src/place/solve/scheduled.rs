@@ -32,11 +32,12 @@ struct Coming {
     number: Option<InFlightIx>,
 }
 
-/// Place to which a pod may go; the new node is the last by name.
+/// Place to which a pod may go; new nodes are the last by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Choice {
     Existing(NodeIx),
-    Coming,
+    /// Position among the new nodes.
+    Coming(usize),
 }
 
 /// The resources that count for scores.
@@ -55,7 +56,7 @@ struct StandIn {
     /// Set once nodes have had equal scores: another order may have another result.
     tied: bool,
     counted: Counted,
-    coming: Option<Coming>,
+    coming: Vec<Coming>,
 }
 
 impl Solver<'_> {
@@ -70,29 +71,30 @@ impl Solver<'_> {
             (Reverse(pod.priority.unwrap_or(0)), pod.created_at, &pod.key)
         });
         let waiting = self.keep_promises(waiting);
-        self.bind_all(waiting, &mut StandIn { ties: Ties::First, tied: false, counted, coming: None });
+        self.bind_all(waiting, &mut StandIn { ties: Ties::First, tied: false, counted, coming: Vec::new() });
         let bound = self.filling.joined.iter();
         bound.map(|(index, node)| (self.compiled.pod(*index).key.clone(), node.clone())).collect()
     }
 
     /// Returns whether the scheduler would find places for all pods of `removed` on the nodes that stay and on
-    /// `replacement`, if there is one: a launch, and the least that it may have allocatable.
+    /// `replacements`: launches, each with the least that it may have allocatable.
     pub(crate) fn survives(
         &mut self,
         removed: &[&Node],
         base: &Base,
-        replacement: Option<(&Launch, &Resources)>,
+        replacements: &[(&Launch, Resources)],
     ) -> bool {
         // Nothing asks for CPU or memory, and then the scheduler has no scores by which it could prefer other
         // nodes.
         let Some(counted) = self.counted() else { return true };
         for ties in [Ties::First, Ties::Last] {
             let (waiting, before) = self.displaced(removed, base);
-            let coming = replacement.map(|(launch, least)| {
+            let coming = replacements.iter().map(|(launch, least)| {
                 let room = least.subtract(&self.daemons_of(launch, &waiting));
                 let room = self.compiled.resources.known(&room);
                 Coming { allocatable: room.clone(), left: room, number: None }
             });
+            let coming = coming.collect();
             let mut stand_in = StandIn { ties, tied: false, counted, coming };
             let survives = self.bind_all(waiting, &mut stand_in);
             self.take_back(before);
@@ -146,16 +148,17 @@ impl Solver<'_> {
             .existing
             .taking(demand, &self.compiled.resources)
             .map(|(node, left, all)| (score(left, all), Choice::Existing(node)));
-        let new = coming.iter().filter(|new| amounts.fits(&new.left));
-        let new = new.map(|new| (score(&new.left, &new.allocatable), Choice::Coming));
+        let new = coming.iter().enumerate().filter(|(_, new)| amounts.fits(&new.left));
+        let new = new.map(|(position, new)| (score(&new.left, &new.allocatable), Choice::Coming(position)));
         let mut choices: Vec<(i64, Choice)> = existing.chain(new).collect();
         let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
         // The best one mostly takes the pod, so they are not sorted.
         while let Some(best) = stand_in.best(&choices) {
             let (_, choice) = choices.swap_remove(best);
-            let placed = match (choice, &mut stand_in.coming) {
-                (Choice::Existing(node), _) => self.join_node(index, Some(node), level, bound),
-                (Choice::Coming, Some(new)) => {
+            let placed = match choice {
+                Choice::Existing(node) => self.join_node(index, Some(node), level, bound),
+                Choice::Coming(position) => {
+                    let new = &mut stand_in.coming[position];
                     let joins = if let Some(number) = new.number {
                         matches!(self.join_open_node(index, Some(number), level, bound), JoinedOpen::Yes)
                     } else {
@@ -169,7 +172,6 @@ impl Solver<'_> {
                     }
                     joins
                 }
-                (Choice::Coming, None) => false,
             };
             if placed {
                 self.filling.has_placed(index, &self.compiled);
