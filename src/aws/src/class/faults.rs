@@ -305,7 +305,6 @@ mod tests {
     fn fields_that_no_node_comes_of_are_named() {
         let alias = |alias: &str| json!([{"alias": alias}]);
         let named = |name: &str| json!([{"name": name}]);
-        let node_config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
         let table: Vec<(Value, &[(&str, bool)])> = vec![
             (json!({}), &[]),
             (json!({"instanceProfile": "nodes"}), &[]),
@@ -323,6 +322,33 @@ mod tests {
             (json!({"instanceProfile": "/team/nodes"}), &[("spec.instanceProfile", true)]),
             (json!({"role": "team/nodes"}), &[]),
             (json!({"role": "arn:aws:iam::111122223333:role/team/nodes"}), &[]),
+            (
+                json!({"amiFamily": "AL2023", "amiSelectorTerms": named("amazon-eks-node-1.31-v20250123")}),
+                &[("spec.amiFamily", false)],
+            ),
+            (
+                json!({"amiFamily": "AL2", "amiSelectorTerms": named("amazon-eks-node-al2023-x86_64-standard-1.31-*")}),
+                &[("spec.amiFamily", false)],
+            ),
+            (
+                json!({"amiFamily": "AL2023", "amiSelectorTerms": named("bottlerocket-aws-k8s-1.31-*")}),
+                &[("spec.amiFamily", false)],
+            ),
+            (json!({"amiFamily": "AL2", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
+            (json!({"amiFamily": "AL2023", "amiSelectorTerms": named("our-image-*")}), &[]),
+            (json!({"amiFamily": "Custom", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(found(&spec), expected, "{spec}");
+        }
+    }
+
+    /// aws#5043, aws#8220
+    #[test]
+    fn user_data_that_no_node_takes_as_it_is_meant_is_named() {
+        let alias = |alias: &str| json!([{"alias": alias}]);
+        let node_config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
+        let table: Vec<(Value, &[(&str, bool)])> = vec![
             (
                 json!({"amiSelectorTerms": alias("bottlerocket@latest"), "userData": "[settings.kubernetes\n"}),
                 &[("spec.userData", true)],
@@ -363,21 +389,6 @@ mod tests {
                 json!({"amiSelectorTerms": alias("windows2022@latest"), "userData": "<powershell>\n& $EKSBootstrap = 'Start-EKSBootstrap.ps1'\n</powershell>"}),
                 &[("spec.userData", false)],
             ),
-            (
-                json!({"amiFamily": "AL2023", "amiSelectorTerms": named("amazon-eks-node-1.31-v20250123")}),
-                &[("spec.amiFamily", false)],
-            ),
-            (
-                json!({"amiFamily": "AL2", "amiSelectorTerms": named("amazon-eks-node-al2023-x86_64-standard-1.31-*")}),
-                &[("spec.amiFamily", false)],
-            ),
-            (
-                json!({"amiFamily": "AL2023", "amiSelectorTerms": named("bottlerocket-aws-k8s-1.31-*")}),
-                &[("spec.amiFamily", false)],
-            ),
-            (json!({"amiFamily": "AL2", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
-            (json!({"amiFamily": "AL2023", "amiSelectorTerms": named("our-image-*")}), &[]),
-            (json!({"amiFamily": "Custom", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
         ];
         for (spec, expected) in table {
             assert_eq!(found(&spec), expected, "{spec}");

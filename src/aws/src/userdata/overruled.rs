@@ -85,11 +85,12 @@ fn replaces_taints(documents: &[Value]) -> Option<String> {
 
 /// A node that is moved to another cluster by its user data would be one that its claim waits for in vain.
 fn other_cluster(family: AmiFamily, documents: &[Value], cluster: Option<&str>) -> Option<String> {
+    // A manifest alone does not show which cluster is meant.
+    let cluster = cluster?;
     let (_, pointer, setting) = CLUSTERS.iter().find(|(of, ..)| *of == family)?;
     let mut names = documents.iter().filter_map(|document| document.pointer(pointer)?.as_str());
-    let name = names.rfind(|name| !name.is_empty() && Some(*name) != cluster)?;
-    let own = cluster.map_or_else(|| "that of the controller".to_owned(), |own| format!("`{own}`"));
-    Some(format!("{setting} names the cluster `{name}` and has no effect, nodes join {own}"))
+    let name = names.rfind(|name| !name.is_empty() && *name != cluster)?;
+    Some(format!("{setting} names the cluster `{name}` and has no effect, nodes join `{cluster}`"))
 }
 
 /// Returns whether a value is the number of pods that the class states, too.
@@ -157,9 +158,9 @@ mod tests {
         let bottlerocket = "user data: settings.kubernetes.cluster-name names the cluster `other` and has no effect, nodes join ";
         for (family, custom, cluster, expected) in [
             (AmiFamily::AL2023, node_config("other"), Some("shop"), Some(format!("{nodeadm}`shop`"))),
-            (AmiFamily::AL2023, node_config("other"), None, Some(format!("{nodeadm}that of the controller"))),
+            (AmiFamily::AL2023, node_config("other"), None, None),
             (AmiFamily::AL2023, node_config("shop"), Some("shop"), None),
-            (AmiFamily::AL2023, node_config(""), None, None),
+            (AmiFamily::AL2023, node_config(""), Some("shop"), None),
             (AmiFamily::Bottlerocket, settings("other"), Some("shop"), Some(format!("{bottlerocket}`shop`"))),
             (AmiFamily::Bottlerocket, settings("shop"), Some("shop"), None),
             // It decides by itself how its nodes join.
