@@ -444,7 +444,10 @@ mod tests {
         let mut there = running("api-x", "api", "n");
         there["metadata"]["labels"][label::POD_TEMPLATE_HASH] = json!("6d4b75cb6d");
         let found = labels(&expanded(vec![deployment(2), there], &[]));
-        assert_eq!(found.get(label::POD_TEMPLATE_HASH).map(|hash| hash.as_str()), Some("6d4b75cb6d"));
+        assert_eq!(
+            found.get(label::POD_TEMPLATE_HASH).map(karpenter_model::LabelValue::as_str),
+            Some("6d4b75cb6d")
+        );
     }
 
     #[test]
