@@ -22,7 +22,7 @@ from . import add, replace
 from .fork import image_date
 
 EKS, BOTTLEROCKET, WINDOWS, AMAZON = "602401143452", "092701018921", "801119661308", "137112412989"
-MINORS = range(30, 37)
+MINORS = range(30, 38)
 # (date of the EKS releases, Bottlerocket version), oldest first
 RELEASES = ((datetime(2026, 1, 20, tzinfo=UTC), "1.52.0"), (datetime(2026, 2, 10, tzinfo=UTC), "1.53.0"))
 AL2_LAST_MINOR = 32
