@@ -62,10 +62,10 @@ impl Components {
             let program = Program { name, binary: binary.to_owned(), arguments, environment };
             Started::new(program, folder, guard)
         };
-        let release = Release::of(&binaries.kube_apiserver)?;
         let admin = Health::new(folder).await?;
         let mut etcd = begin("etcd", &binaries.etcd, arguments::etcd(addresses))?;
         admin.await_ready(&mut etcd.process, addresses.etcd, "/health").await?;
+        let release = Release::of(&binaries.kube_apiserver)?;
         let mut apiserver =
             begin("kube-apiserver", &binaries.kube_apiserver, arguments::apiserver(addresses, release))?;
         admin.await_ready(&mut apiserver.process, addresses.apiserver, "/readyz").await?;
