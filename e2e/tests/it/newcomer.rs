@@ -170,6 +170,7 @@ impl Desk {
             set("AWS_REGION", region),
             set("AWS_DEFAULT_REGION", region),
             set("CLUSTER", cluster),
+            set("REGISTRY", "123456789012.dkr.ecr.eu-west-1.amazonaws.com"),
         ];
         let nowhere = folder.path().join("no-kubeconfig");
         let kubeconfig = kubeconfig.unwrap_or(&nowhere);
