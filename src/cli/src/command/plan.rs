@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     fail_on: Vec<FailOn>,
     /// Print, of pods and of nodes launched for them, those of this namespace; the plan is for all pods, and so are prices and
     /// nodes that go
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long)]
     namespace: Option<String>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]

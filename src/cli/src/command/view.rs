@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TERMS", default_value = "")]
     filter: String,
     /// Count only the pods of this namespace: what they ask for of each node, and which of them wait
-    #[arg(short, long, value_name = "NAME", conflicts_with = "timeline")]
+    #[arg(short, long, conflicts_with = "timeline")]
     namespace: Option<String>,
     /// Show one line for each NodePool instead of its nodes
     #[arg(long)]
