@@ -22,6 +22,7 @@ mod volumes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use http::StatusCode;
 use karpenter_aws_api::ec2::{Instance, InstanceState};
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_sim::Account;
@@ -304,18 +305,26 @@ impl Truth {
         self.state.lock().leader.written(who, held);
     }
 
-    /// A controller calls the API server now.
-    pub(crate) fn asked(&self, target: &Target, deletes: bool) {
-        if target.plural == "pods" && (deletes || target.subresource == "eviction") {
-            let found = self.server.read(|store| pods::leaving(store, target, deletes));
-            let mut state = self.state.lock();
-            self.report(&mut state, found);
-        }
+    /// A controller calls the API server now. Returns the rules about pods that this breaks, unless the call is about an earlier
+    /// pod of the name, which only the [answer](Self::answered) shows.
+    pub(crate) fn asked(&self, target: &Target, deletes: bool) -> Found {
         if target.plural == "nodeclaims" && deletes {
             self.look();
             let mut state = self.state.lock();
             let found = state.candidates.deleting(&state.scene, target);
             self.report(&mut state, found);
+        }
+        if target.plural == "pods" && (deletes || target.subresource == "eviction") {
+            return self.server.read(|store| pods::leaving(store, target, deletes));
+        }
+        Found::new()
+    }
+
+    /// The API server has answered a call that [breaks rules](Self::asked).
+    pub(crate) fn answered(&self, broken: Found, status: Option<StatusCode>) {
+        // A conflict: the call names the uid of an earlier pod, and nothing was asked of this one.
+        if !broken.is_empty() && status != Some(StatusCode::CONFLICT) {
+            self.report(&mut self.state.lock(), broken);
         }
     }
 
@@ -392,7 +401,7 @@ impl Truth {
 }
 
 /// Violations that a checker found: the rule, and how it was broken.
-type Found = Vec<(&'static str, String)>;
+pub(crate) type Found = Vec<(&'static str, String)>;
 
 /// Returns whether a pod is a daemon. Daemons start and end with their nodes, so no rule covers them.
 fn is_daemon(pod: &Value) -> bool {

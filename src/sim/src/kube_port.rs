@@ -81,8 +81,9 @@ impl KubePort {
         if let Some(answer) = unsent {
             return Ok(answer);
         }
-        self.truth.asked(&target, request.method() == Method::DELETE);
+        let broken = self.truth.asked(&target, request.method() == Method::DELETE);
         let answer = self.server.send(request).await;
+        self.truth.answered(broken, answer.as_ref().ok().map(Response::status));
         if target.plural == "leases"
             && target.writes()
             && answer.as_ref().is_ok_and(|it| it.status().is_success())
