@@ -40,7 +40,10 @@ pub fn control_plane() -> Result<Binaries> {
 }
 
 pub(super) fn in_assets(assets: Option<&OsString>, name: &str) -> Option<PathBuf> {
-    assets.map(|folder| Path::new(folder).join(name)).filter(|path| command::is_executable(path))
+    let found =
+        assets.map(|folder| Path::new(folder).join(name)).filter(|path| command::is_executable(path))?;
+    // Programs are started from the folder of their run.
+    std::path::absolute(found).ok()
 }
 
 fn build() -> Result<PathBuf> {
